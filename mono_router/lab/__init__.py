@@ -1,0 +1,1 @@
+"""The laboratory: cases, evaluation, tuning, plots."""

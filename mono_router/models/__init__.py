@@ -1,0 +1,1 @@
+"""Models: scripted, simulated, recorded, and Claude."""
