@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         LightEncoder,
         SentenceTransformerEncoder,
     )
+    from mono_router.lab.calibration import Calibrator
     from mono_router.lab.cases import CasesError, load_cases
     from mono_router.lab.comparison import Comparison, compare
     from mono_router.lab.evaluation import Report, evaluate
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from mono_router.settings import Settings
 
 _HOMES = {
+    "Calibrator": "lab.calibration",
     "Call": "records",
     "Case": "records",
     "CasesError": "lab.cases",
@@ -82,6 +84,7 @@ _HOMES = {
 }
 
 __all__ = [  # sorted; a test holds it equal to the table above
+    "Calibrator",
     "Call",
     "Case",
     "CasesError",

@@ -367,9 +367,10 @@ class _Stage:
         order = sorted(self.shortlist, key=lambda t: (-known[t], t))
         shares, p_tool = probabilities([known[t] for t in order])
         p_first, p_second = shares[0], shares[1] if len(shares) > 1 else 0.0
-        p_tool, p_first, p_second = self.calibrated(p_tool, p_first, p_second)
+        signals = self.signals(p_tool, p_first, p_second)
+        p_tool, p_first, p_second = self.calibrated(signals)
         ranked = tuple(Ranked(tool=t, score=p) for t, p in zip(order, shares, strict=True))
-        trace = SelectionTrace(shortlist=self.shortlist, ranked=ranked, rejections=())
+        trace = SelectionTrace(shortlist=self.shortlist, ranked=ranked, rejections=(), signals=signals)
         first = self.tools[order[0]]
         refused = self.refusal(first, p_tool, p_first - p_second, ranked)
         if refused is not None:
@@ -402,13 +403,15 @@ class _Stage:
         shares, _ = answer_shares(len(called), len(rest), stated)
         ranked = tuple(Ranked(tool=t, score=p) for t, p in zip((*called, *rest), shares, strict=True))
         p_first, p_second = shares[0], shares[len(called)] if rest and called else 0.0
-        p_tool, p_first, p_second = self.calibrated(round(stated, SCORE_DECIMALS), p_first, p_second)
+        signals = self.signals(round(stated, SCORE_DECIMALS), p_first, p_second)
+        p_tool, p_first, p_second = self.calibrated(signals)
         trace = SelectionTrace(
             shortlist=self.shortlist,
             ranked=ranked,
             rejections=answer.rejections,
             model_called=True,
             stated_confidence=answer.confidence,
+            signals=signals,
         )
         if answer.rejections:
             return trace, Decision(
@@ -467,18 +470,19 @@ class _Stage:
         confidence = round(1.0 - p_tool, SCORE_DECIMALS)
         return Decision(outcome="no_tool", reason=reason, ranked=ranked, p_tool=p_tool, confidence=confidence)
 
-    def calibrated(self, p_tool: float, p_first: float, p_second: float) -> tuple[float, float, float]:
+    def signals(self, p_tool: float, p_first: float, p_second: float) -> tuple[float, ...]:
+        near = self.recall.hits if self.recall.used and not self.recall.model_called else ()
+        best = near[0].score if near else 0.0
+        margin = round(best - near[1].score, SCORE_DECIMALS) if len(near) > 1 else best
+        return (self.lexical.best, self.lexical.margin, best, margin, p_tool, p_first, p_second)
+
+    def calibrated(self, signals: tuple[float, ...]) -> tuple[float, float, float]:
+        p_tool, p_first, p_second = signals[-3:]
         if self.calibration is None:
             return p_tool, p_first, p_second
         import numpy as np
 
-        near = self.recall.hits if self.recall.used and not self.recall.model_called else ()
-        best = near[0].score if near else 0.0
-        margin = best - near[1].score if len(near) > 1 else best
-        signals = np.array(
-            [[self.lexical.best, self.lexical.margin, best, margin, p_tool, p_first, p_second]]
-        )
-        tool, first = self.calibration.apply(signals)
+        tool, first = self.calibration.apply(np.array([signals]))
         scaled = float(first[0]) / p_first * p_second if p_first > 0 else p_second
         return (
             round(float(tool[0]), SCORE_DECIMALS),

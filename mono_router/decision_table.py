@@ -8,7 +8,7 @@ recalls or selects, its answers differ by shortlist and rows are decided one by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mono_router.decision import Calibration, Evidence, Verdict, decide
+from mono_router.decision import SIGNALS, Calibration, Evidence, Verdict, decide
 from mono_router.fusion import MISSED, Scale, fused_scores
 from mono_router.records import (
     OUTCOMES,
@@ -151,8 +151,25 @@ class EvidenceTable:
             tool_chars=self.tool_chars,
             recall_answers=self.recall_answers[i],
             answers=self.answers[i],
-            filled=self.filled[i],
+            filled=_Filling(self, i) if self.fill is not None else self.filled[i],
         )
+
+
+class _Filling(Mapping[str, Filled]):
+    """What a selector fills in for one message, extracted when first asked for."""
+
+    def __init__(self, table: EvidenceTable, i: int) -> None:
+        self._table = table
+        self._i = i
+
+    def __getitem__(self, tool: str) -> Filled:
+        return self._table.fill_for(self._i, tool)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table.filled[self._i])
+
+    def __len__(self) -> int:
+        return len(self._table.filled[self._i])
 
 
 def _hits(
@@ -185,6 +202,8 @@ class Verdicts:
     p_tool: NDArray[np.float64]
     confidence: NDArray[np.float64]
     bypassed: NDArray[np.bool_]
+    signals: NDArray[np.float64]
+    """What a calibration sees (n, len(SIGNALS)), raw."""
     decided: list[Verdict] | None = None
     """Scalar verdicts, where rows were decided one by one."""
     calibration: Calibration | None = None
@@ -196,9 +215,6 @@ class Verdicts:
         """Return the verdict on message i with every stage's part, by :func:`decide` itself."""
         if self.decided is not None:
             return self.decided[i]
-        tool = int(self.tool[i])
-        if tool >= 0:
-            self.table.fill_for(i, self.table.ids[tool])
         return decide(self.table.row(i), self.settings, self.table.tools, self.calibration)
 
     def called(self, i: int) -> tuple[str, ...]:
@@ -260,6 +276,7 @@ class TableDecider:
         self._orders: dict[Any, _Order] = {}
         self._rankings: dict[Any, _Ranking] = {}
         self._rows: dict[int, Evidence] = {}
+        self._nearest: dict[Any, NDArray[np.float64]] = {}
         top = np.where(table.lexical_rank == 0, table.lexical, 0.0)
         second = np.where(table.lexical_rank == 1, table.lexical, 0.0)
         self._best: NDArray[np.float64] = top.max(axis=1, initial=0.0)
@@ -394,8 +411,9 @@ class TableDecider:
         p_first = np.where(empty, 0.0, ranking.shares[:, 0])
         p_second = ranking.shares[:, 1] if ranking.shares.shape[1] > 1 else np.zeros(len(table))
         both = np.round(np.minimum(1.0, p_first + p_second), SCORE_DECIMALS)
+        signals = self._signals(settings, recalled, p_tool, p_first, p_second)
         if self.calibration is not None:
-            p_tool, p_first, p_second = self._calibrated(settings, recalled, p_tool, p_first, p_second)
+            p_tool, p_first, p_second = self._calibrated(signals)
         assert own.min_confidence is not None
         refused = (p_tool < own.min_confidence) | (table.writes[first] & (p_tool < own.min_write_confidence))
         close = np.round(p_first - p_second, SCORE_DECIMALS) < own.min_margin
@@ -437,6 +455,7 @@ class TableDecider:
             p_tool=p_tool,
             confidence=confidence,
             bypassed=bypassed,
+            signals=signals,
             calibration=self.calibration,
         )
 
@@ -464,26 +483,39 @@ class TableDecider:
         among = (candidates == best[:, None]).any(axis=1)
         return (best >= 0) & (self._best >= level) & ~table.takes_arguments[best] & among, best
 
-    def _calibrated(
-        self,
-        settings: Settings,
-        recalled: NDArray[np.bool_],
-        p_tool: NDArray[np.float64],
-        p_first: NDArray[np.float64],
-        p_second: NDArray[np.float64],
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        assert self.calibration is not None
+    def _signals(
+        self, settings: Settings, recalled: NDArray[np.bool_], *shares: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """What a calibration sees, (n, len(SIGNALS))."""
         near = np.zeros((len(self.table), 2))
         if self.table.embedding is not None and self.table.embedding_rank is not None:
-            keep = min(settings.recall.candidate_limit, settings.recall.ask_limit)
-            for place in range(min(2, keep)):
-                there = (self.table.embedding_rank == place) & recalled[:, None]
-                if settings.recall.min_score is not None:
-                    there &= self.table.embedding >= settings.recall.min_score
-                near[:, place] = np.where(there, self.table.embedding, 0.0).sum(axis=1)
-        margin = near[:, 0] - near[:, 1]
-        signals = np.column_stack([self._best, self._margin, near[:, 0], margin, p_tool, p_first, p_second])
+            keep = min(2, settings.recall.candidate_limit, settings.recall.ask_limit)
+            near[:, :keep] = np.where(recalled[:, None], self._near(settings.recall.min_score)[:, :keep], 0.0)
+        margin = np.round(near[:, 0] - near[:, 1], SCORE_DECIMALS)
+        return np.column_stack([self._best, self._margin, near[:, 0], margin, *shares])
+
+    def _near(self, min_score: float | None) -> NDArray[np.float64]:
+        """Scores of the two nearest tools, (n, 2), 0 where they are below the bar."""
+        key = ("near", min_score)
+        if key not in self._nearest:
+            table = self.table
+            assert table.embedding is not None
+            assert table.embedding_rank is not None
+            found = np.zeros((len(table), 2))
+            for place in range(2):
+                there = table.embedding_rank == place
+                if min_score is not None:
+                    there &= table.embedding >= min_score
+                found[:, place] = np.where(there, table.embedding, 0.0).sum(axis=1)
+            self._nearest[key] = found
+        return self._nearest[key]
+
+    def _calibrated(
+        self, signals: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        assert self.calibration is not None
         tool, first = self.calibration.apply(signals)
+        p_first, p_second = signals[:, -2], signals[:, -1]
         scaled = np.where(p_first > 0, first / np.where(p_first > 0, p_first, 1.0) * p_second, p_second)
         capped: NDArray[np.float64] = np.minimum(scaled, first)
         return (
@@ -521,6 +553,7 @@ def verdicts_from(found: list[Verdict], table: EvidenceTable, settings: Settings
         UNRECORDED if v.needs is not None else CODES[d.outcome] for v, d in zip(found, decisions, strict=True)
     ]
     limit = settings.candidate_limit
+    nothing = (0.0,) * len(SIGNALS)
     return Verdicts(
         table=table,
         settings=settings,
@@ -539,6 +572,9 @@ def verdicts_from(found: list[Verdict], table: EvidenceTable, settings: Settings
         p_tool=np.array([d.p_tool for d in decisions], dtype=np.float64),
         confidence=np.array([d.confidence for d in decisions], dtype=np.float64),
         bypassed=np.array([v.selection is not None and v.selection.bypassed for v in found], dtype=bool),
+        signals=np.array(
+            [v.selection.signals if v.selection and v.selection.signals else nothing for v in found]
+        ).reshape(len(found), len(SIGNALS)),
         decided=found,
     )
 

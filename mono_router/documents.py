@@ -7,6 +7,7 @@ documents over the limits of size and depth are refused before anything is built
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,8 +155,8 @@ def core_scalar(text: str) -> Any:
         return int(text[2:], 8)
     if _HEX.fullmatch(text):
         return int(text[2:], 16)
-    # .inf and .nan are left as text: no setting and no schema takes them.
-    return float(text) if _FLOAT.fullmatch(text) else text
+    # .inf, .nan and what overflows are left as text: no setting and no schema takes them.
+    return float(text) if _FLOAT.fullmatch(text) and math.isfinite(float(text)) else text
 
 
 def dump_yaml(value: Any) -> str:

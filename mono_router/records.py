@@ -397,6 +397,8 @@ class SelectionTrace:
     bypassed: bool = False
     model_called: bool = False
     stated_confidence: float | None = None
+    signals: tuple[float, ...] = ()
+    """What a calibration sees, in the order of :data:`mono_router.decision.SIGNALS`; raw."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

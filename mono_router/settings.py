@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from mono_router.records import digest
@@ -225,7 +227,7 @@ class Settings:
                 flat[str(name)] = value
         return cls().replace(flat)
 
-    @property
+    @cached_property
     def hash(self) -> str:
         """Hash over all values, defaults included."""
         return digest(self.to_dict())
@@ -282,8 +284,8 @@ def _problem(name: str, value: Any, rule: Mapping[str, Any]) -> str | None:
         return None if value in choices else f"{name} must be one of {', '.join(choices)}, got {value!r}"
     if kind == "weights":
         return _weights_problem(name, value, rule["keys"])
-    number = isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
-    if not number or (kind == "int" and int(value) != value):
+    number = isinstance(value, int if kind == "int" else (int, float)) and not isinstance(value, bool)
+    if not number or not math.isfinite(value):
         return f"{name} must be {'a whole number' if kind == 'int' else 'a number'}, got {value!r}"
     low, high = rule.get("low"), rule.get("high")
     if (low is not None and value < low) or (high is not None and value > high):
@@ -295,5 +297,9 @@ def _problem(name: str, value: Any, rule: Mapping[str, Any]) -> str | None:
 def _weights_problem(name: str, value: Any, keys: tuple[str, ...]) -> str | None:
     if not isinstance(value, Mapping) or set(value) != set(keys):
         return f"{name} must give a weight to each of {', '.join(keys)}, got {value!r}"
-    bad = {k: w for k, w in value.items() if not isinstance(w, (int, float)) or isinstance(w, bool) or w < 0}
+    bad = {
+        k: w
+        for k, w in value.items()
+        if not isinstance(w, (int, float)) or isinstance(w, bool) or not 0 <= w < math.inf
+    }
     return f"{name} must hold weights >= 0, got {bad!r}" if bad else None
