@@ -200,23 +200,26 @@ class Catalog:
         return Compressed("\n".join(lines), len(chosen))
 
     def save(self, path: str | Path) -> None:
-        """Write the catalog as YAML (``.yaml``) or JSONL (``.jsonl``); loading it gives the same hash."""
+        """Write the catalog as YAML (``.yaml``), from which it loads with the same hash, or JSONL.
+
+        JSONL (``.jsonl``) holds the tools alone: of a skill only the id is kept.
+        """
         path = Path(path)
         if path.suffix == ".jsonl":
-            lines = [json.dumps(_tool_record(t, alone=True), ensure_ascii=False) for t in self.tools]
+            lines = [json.dumps(_tool_record(t), ensure_ascii=False) for t in self.tools]
             path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
             return
         skills, alone = [], []
         for skill in sorted(self.skills.values(), key=lambda s: s.id):
             tools = [self[i] for i in skill.tools]
-            if len(tools) == 1 and tools[0].id == skill.id:
-                alone.append(_tool_record(tools[0], alone=True))
+            if len(tools) == 1 and skill == _lone_skill(tools[0]):
+                alone.append(_tool_record(tools[0]))
                 continue
             record: dict[str, Any] = {"id": skill.id, "description": skill.description}
             if skill.boundaries:
                 record["boundaries"] = list(skill.boundaries)
             record["modes"] = list(skill.modes)
-            record["tools"] = [_tool_record(t, alone=False) for t in tools]
+            record["tools"] = [_tool_record(t, skill) for t in tools]
             skills.append(record)
         content = {"version": 1, "skills": skills, "tools": alone}
         path.write_text(dump_yaml({k: v for k, v in content.items() if v}), encoding="utf-8")
@@ -245,11 +248,20 @@ def _skills(tools: Sequence[Tool], given: Iterable[Skill]) -> dict[str, Skill]:
     found = {}
     for id_ in sorted(members):
         own = members[id_]
-        skill = known.get(id_) or Skill(
-            id=id_, description=own[0].description, boundaries=own[0].boundaries, modes=own[0].modes
-        )
+        skill = known.get(id_) or dataclasses.replace(_lone_skill(own[0]), id=id_)
         found[id_] = dataclasses.replace(skill, tools=tuple(tool.id for tool in own))
     return found
+
+
+def _lone_skill(tool: Tool) -> Skill:
+    """The skill that a tool without one is."""
+    return Skill(
+        id=tool.id,
+        description=tool.description,
+        boundaries=tool.boundaries,
+        modes=tool.modes,
+        tools=(tool.id,),
+    )
 
 
 def _tool_entry(tool: Tool, examples: int) -> dict[str, Any]:
@@ -272,8 +284,8 @@ def _skill_entry(skill: Skill, catalog: Catalog, examples: int) -> dict[str, Any
     return entry
 
 
-def _tool_record(tool: Tool, *, alone: bool) -> dict[str, Any]:
-    """The tool as a file holds it; absent fields are left out."""
+def _tool_record(tool: Tool, skill: Skill | None = None) -> dict[str, Any]:
+    """The tool as a file holds it, inside a skill or alone; what goes without saying is left out."""
     record: dict[str, Any] = {"id": tool.id}
     for name in ("title", "description", "hints", "keywords"):
         if value := getattr(tool, name):
@@ -287,12 +299,11 @@ def _tool_record(tool: Tool, *, alone: bool) -> dict[str, Any]:
         record["effects"] = tool.effects
     if tool.confirm:
         record["confirm"] = True
-    if alone:
-        if tool.skill != tool.id:
-            record["skill"] = tool.skill
-        if tool.modes != MODES:
-            record["modes"] = list(tool.modes)
-    if tool.boundaries and alone:
+    if skill is None and tool.skill != tool.id:
+        record["skill"] = tool.skill
+    if tool.modes != (MODES if skill is None else skill.modes):
+        record["modes"] = list(tool.modes)
+    if tool.boundaries != (() if skill is None else skill.boundaries):
         record["boundaries"] = list(tool.boundaries)
     return record
 

@@ -172,6 +172,39 @@ def decide(
     return dataclasses.replace(found, decision=decision_or_need)
 
 
+def decide_among(
+    verdict: Verdict,
+    candidates: Sequence[str],
+    evidence: Evidence,
+    settings: Settings,
+    tools: Mapping[str, Tool],
+    calibration: Calibration | None = None,
+) -> Verdict:
+    """Return the verdict as it would be had discovery given these candidates: stage 4 alone decides anew.
+
+    Diagnosis asks with it what a perfect discovery would have bought.
+    """
+    known = {candidate.tool: candidate for candidate in verdict.fused}
+    stage = _Stage(
+        evidence=evidence,
+        settings=settings,
+        tools=tools,
+        calibration=calibration,
+        lexical=verdict.lexical,
+        recall=verdict.recall,
+        candidates=tuple(known.get(tool) or Candidate(tool=tool, score=0.0) for tool in candidates),
+    )
+    selection, found = stage.select()
+    needs = found if isinstance(found, Need) else None
+    return dataclasses.replace(
+        verdict,
+        candidates=stage.candidates,
+        selection=selection,
+        decision=found if isinstance(found, Decision) else None,
+        needs=needs,
+    )
+
+
 def _lexical(evidence: Evidence, settings: Settings) -> LexicalTrace:
     own = settings.lexical
     hits = evidence.lexical[: own.candidate_limit] if own.enabled else ()
@@ -213,6 +246,8 @@ def _recall(evidence: Evidence, settings: Settings, lexical: LexicalTrace) -> _R
         if own.min_score is not None:
             hits = tuple(hit for hit in hits if accepts(hit.score, own.min_score))
         return _Recall(RecallTrace(used=True, skipped_because=None, source=source, hits=hits))
+    if not evidence.n_offered:
+        return skipped("nothing_offered")
     shown, gate = shown_to_model(evidence, settings)
     if gate is not None:
         return skipped(gate)
@@ -308,8 +343,18 @@ def probabilities(log_odds: Sequence[float]) -> tuple[list[float], float]:
     top = max([0.0, *log_odds])
     odds = [math.exp(s - top) for s in log_odds]
     total = sum(odds) + math.exp(-top)
-    shares = [round(o / total, SCORE_DECIMALS) for o in odds]
-    return shares, round(sum(odds) / total, SCORE_DECIMALS)
+    shares = [rounded(o / total) for o in odds]
+    return shares, rounded(sum(odds) / total)
+
+
+def rounded(value: float) -> float:
+    """Return a value at the decimals of scores, rounded as numpy does it (``round`` differs at halves).
+
+    >>> rounded(0.4019705), round(0.4019705, 6)
+    (0.40197, 0.401971)
+    """
+    scale = 10.0**SCORE_DECIMALS
+    return round(value * scale) / scale
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -484,11 +529,7 @@ class _Stage:
 
         tool, first = self.calibration.apply(np.array([signals]))
         scaled = float(first[0]) / p_first * p_second if p_first > 0 else p_second
-        return (
-            round(float(tool[0]), SCORE_DECIMALS),
-            round(float(first[0]), SCORE_DECIMALS),
-            round(min(scaled, float(first[0])), SCORE_DECIMALS),
-        )
+        return rounded(float(tool[0])), rounded(float(first[0])), rounded(min(scaled, float(first[0])))
 
 
 def answer_shares(n_called: int, n_rest: int, stated: float) -> tuple[list[float], float]:

@@ -52,7 +52,7 @@ class EvidenceTable:
     lexical: NDArray[np.float64]
     lexical_rank: NDArray[np.int64]
     lexical_scale: NDArray[np.float64]
-    """Mean and spread (n, 2)."""
+    """Mean, spread and trust (n, 3), as :class:`~mono_router.fusion.Scale` has them."""
     embedding: NDArray[np.float64] | None = None
     embedding_rank: NDArray[np.int64] | None = None
     embedding_scale: NDArray[np.float64] | None = None
@@ -344,15 +344,17 @@ class TableDecider:
     ) -> _Order:
         table = self.table
         standard = _standardized(table.lexical, table.lexical_scale)
-        recall_standard = np.zeros_like(standard)
+        recall_standard, trust = np.zeros_like(standard), np.ones((len(table), 1))
         if table.embedding is not None and table.embedding_scale is not None:
             recall_standard = _standardized(table.embedding, table.embedding_scale)
+            trust = table.embedding_scale[:, 2:]
         scores = fused_scores(
             lexical_rank,
             recall_rank,
             fusion,
             lexical_standard=standard,
             recall_standard=recall_standard,
+            trust=trust,
         )
         scores = np.where(table.union < 0, -np.inf, scores)
         is_pending = (table.union == table.pending[:, None]) & (table.pending >= 0)[:, None]
@@ -492,7 +494,8 @@ class TableDecider:
             keep = min(2, settings.recall.candidate_limit, settings.recall.ask_limit)
             near[:, :keep] = np.where(recalled[:, None], self._near(settings.recall.min_score)[:, :keep], 0.0)
         margin = np.round(near[:, 0] - near[:, 1], SCORE_DECIMALS)
-        return np.column_stack([self._best, self._margin, near[:, 0], margin, *shares])
+        on = float(settings.lexical.enabled)
+        return np.column_stack([on * self._best, on * self._margin, near[:, 0], margin, *shares])
 
     def _near(self, min_score: float | None) -> NDArray[np.float64]:
         """Scores of the two nearest tools, (n, 2), 0 where they are below the bar."""
@@ -580,7 +583,8 @@ def verdicts_from(found: list[Verdict], table: EvidenceTable, settings: Settings
 
 
 def _standardized(scores: NDArray[np.float64], scale: NDArray[np.float64]) -> NDArray[np.float64]:
-    mean, spread = scale[:, :1], scale[:, 1:]
+    mean, spread = scale[:, :1], scale[:, 1:2]
+    scores = np.where(np.isfinite(scores), scores, 0.0)  # a weight of 0 on a column that is not used
     return np.where(spread > 0, (scores - mean) / np.where(spread > 0, spread, 1.0), 0.0)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,8 +21,16 @@ import numpy as np
 
 from mono_router import text as texts
 from mono_router.catalog import Catalog
+from mono_router.dialects import written_arabic
+from mono_router.heads import (
+    EmbeddingHeads,
+    description_views,
+    log_softmax,
+    neutral_sentences,
+    training_texts,
+)
 from mono_router.lexical import top_hits
-from mono_router.records import SCORE_DECIMALS, Encoder, Hit, Tool
+from mono_router.records import SCORE_DECIMALS, Encoder, Hit
 from mono_router.vectors import VectorCache
 
 if TYPE_CHECKING:
@@ -141,6 +150,8 @@ class LightEncoder:
         if dimensions < 1:
             raise ValueError(f"dimensions must be >= 1, got {dimensions}")
         self.dimensions = dimensions
+        self.trust = 0.15
+        """It knows nothing beyond the catalog's words, which the lexical stage reads better."""
         self._id = ""
         self._vectorizer: Any = None
         self._basis: NDArray[np.float64] | None = None
@@ -192,7 +203,7 @@ class LightEncoder:
 
 def _light_features(text: str) -> list[str]:
     words = texts.words(text)
-    return words + texts.char_ngrams(words)
+    return words + [gram for word in words for gram in texts.char_ngrams(word)]
 
 
 def normalized(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -202,19 +213,24 @@ def normalized(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     return (vectors / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
 
 
-def tool_views(tool: Tool) -> list[str]:
-    """Return the texts that stand for a tool: name and description first, then hints and examples.
-
-    >>> tool_views(Tool(id="get_price", description="Price of a service"))
-    ['get price: Price of a service']
-    """
-    name = tool.title or texts.identifier_words(tool.id)
-    first = f"{name}: {tool.description}" if tool.description and tool.description != name else name
-    return [first, *tool.hints, *(example.message for example in tool.examples)]
+CLAUSE = 0.3
+"""Share of the best clause against the whole message, where a message has several."""
+LOG_RANGE = 20.0
+"""With examples the score is 1 + log-probability / LOG_RANGE, cut at 0: linear in what fusion weighs."""
+TRUSTED = 0.5
+"""Trust from which an encoder's vectors are worth fitting heads on."""
+TRUST_LOW, TRUST_SPAN = 1.0, 1.5
+"""A self-check at or below the first: the encoder knows nothing of the catalog; above their sum: all."""
 
 
 class EmbeddingRetriever:
     """Exact search over the vectors of a catalog.
+
+    A tool's vector is the mean of four views of its description, and tools are centred on their mean.
+    Where at least half of the tools have examples, a multinomial head over those scores instead (see
+    :mod:`mono_router.heads`). ``trust`` in [0, 1] tells whether the encoder knows the catalog's language
+    at all: it compares how well each tool's name finds its own description, or an example its tool,
+    among all.
 
     Parameters
     ----------
@@ -225,7 +241,10 @@ class EmbeddingRetriever:
     cache
         Folder of the vector cache, or a :class:`~mono_router.vectors.VectorCache` that is shared;
         None keeps vectors in memory only. Default: the user's cache folder.
+    dialects
+        Whether Arabic dialect words are written out before encoding.
 
+    >>> from mono_router.records import Tool
     >>> catalog = Catalog([Tool(id="a", description="book a table"), Tool(id="b", description="weather")])
     >>> EmbeddingRetriever(catalog, LightEncoder(), cache=None).search("a table please", 1)[0].tool
     'a'
@@ -236,42 +255,140 @@ class EmbeddingRetriever:
         catalog: Catalog,
         encoder: Encoder,
         *,
-        cache: VectorCache | str | Path | Literal["user"] | None = "user",
+        cache: VectorCache | str | Path | None = "user",
+        dialects: bool = True,
     ) -> None:
         self.ids = catalog.ids
-        views = [tool_views(tool) for tool in catalog]
-        self._starts = np.cumsum([0, *(len(v) for v in views)])
-        passages = [text for tool in views for text in tool]
+        self._dialects = dialects
+        self._training = training_texts(catalog)
+        views = [text for tool in catalog for text in description_views(tool)]
         if isinstance(encoder, LightEncoder):
             cache = None  # encoding costs less than looking up
             if not encoder.fitted:
-                encoder.fit(passages)
+                encoder.fit([*views, *self._training.texts])
         self.encoder = encoder
-        self.cache = (
-            cache
-            if isinstance(cache, VectorCache)
-            else VectorCache(encoder, user_folder() if cache == "user" else cache)
-        )
-        self.vectors = self.cache.encode(passages, "passage")
-        """float32 (n_views, d)"""
-        self._wide = self.vectors.astype(np.float64)
+        if isinstance(cache, VectorCache):
+            self.cache = cache
+        else:
+            self.cache = VectorCache(encoder, user_folder() if cache == "user" else cache)
+        self._lock = threading.Lock()
+        self._heads: EmbeddingHeads | None = None
+        self._fit(self.encode(views, "passage"))
+        self.trust *= float(getattr(encoder, "trust", 1.0))
+        """How far the fusion may rely on these scores, [0, 1]."""
+
+    def encode(self, messages: Sequence[str], kind: Kind = "query") -> NDArray[np.float64]:
+        """Return cached vectors (n, d) of texts as the encoder is shown them."""
+        prepared = [written_arabic(m) for m in messages] if self._dialects else list(messages)
+        return self.cache.encode(prepared, kind).astype(np.float64)
+
+    @property
+    def heads(self) -> EmbeddingHeads | None:
+        """Heads over the catalog's examples; None where there are too few, or the encoder is not trusted."""
+        if not self._training.exemplified or self.trust < TRUSTED:
+            return None
+        if self._heads is None:
+            with self._lock:
+                if self._heads is None:
+                    self._heads = EmbeddingHeads(self._training, neutral_sentences(), self.encode)
+        return self._heads
+
+    def _fit(self, views: NDArray[np.float64]) -> None:
+        n_tools = len(self.ids)
+        if not n_tools:
+            self._tools = self._centred = views
+            self._norms, self.trust, self._typical = np.ones(0), 0.0, (0.0, 1.0)
+            return
+        stacked = views.reshape(n_tools, 4, -1)
+        self._tools = stacked.mean(axis=1)
+        centre = self._tools.mean(axis=0) if n_tools > 1 else np.zeros(self._tools.shape[1])
+        self._norms = np.linalg.norm(self._tools - centre, axis=1) + 1e-9
+        self._centred = (self._tools - centre) / self._norms[:, None]
+        self._typical = _typical_cosine(self._tools)
+        self.trust = self._self_check(stacked)
+
+    def _self_check(self, views: NDArray[np.float64]) -> float:
+        """How many spreads an example lies closer to its tool's others, or a name to its description."""
+        training = self._training
+        said = ~training.is_description
+        counts = np.bincount(training.tool[said], minlength=len(self.ids))
+        several = np.flatnonzero(counts > 1)
+        if len(several) > 2:
+            several = several[:: max(1, len(several) // 1000)]
+            rows = {t: np.flatnonzero(said & (training.tool == t)) for t in several.tolist()}
+            one = self.encode([training.texts[rows[t][0]] for t in several.tolist()])
+            rest = [
+                self.encode([training.texts[i] for i in rows[t][1:4]]).mean(axis=0) for t in several.tolist()
+            ]
+            return _trust(one, np.stack(rest))
+        step = max(1, len(views) // 1000)
+        return _trust(views[::step, 0], views[::step, 1]) if len(views) > 2 else 1.0
 
     def scores(self, messages: Sequence[str]) -> NDArray[np.float32]:
-        """Return the best cosine over each tool's views, float32 (n_messages, n_tools), [-1, 1]."""
-        found = np.empty((len(messages), len(self.ids)), dtype=np.float32)
-        if not len(self.ids):
+        """Return the similarity of every tool, float32 (n_messages, n_tools), id order, about [-1, 1]."""
+        found = np.zeros((len(messages), len(self.ids)), dtype=np.float32)
+        if not len(self.ids) or not len(messages):
             return found
-        queries = self.cache.encode(messages, "query").astype(np.float64)
-        step = max(1, _CHUNK_CELLS // max(1, len(self._wide)))
+        heads = self.heads
+        if heads is not None:
+            logits, _, _ = heads.logits(messages)
+            rows = np.clip(1.0 + log_softmax(logits[:, :-1]) / LOG_RANGE, 0.0, 1.0)
+            return np.round(rows, SCORE_DECIMALS).astype(np.float32)
+        queries = self.encode(messages)
+        clauses = self._clause_vectors(messages)
+        step = max(1, _CHUNK_CELLS // len(self.ids))
         for start in range(0, len(messages), step):
-            views = queries[start : start + step] @ self._wide.T
-            best = np.maximum.reduceat(views, self._starts[:-1], axis=1)
-            found[start : start + step] = np.round(best, SCORE_DECIMALS)
+            part = queries[start : start + step]
+            rows = part @ self._centred.T
+            for i in range(len(part)):
+                vectors = clauses.get(start + i)
+                if vectors is not None:
+                    best = (vectors @ self._tools.T).max(axis=0)
+                    rows[i] = (1 - CLAUSE) * rows[i] + CLAUSE * (best - best.mean()) / self._norms
+            found[start : start + step] = np.round(rows, SCORE_DECIMALS)
+        return found
+
+    def _clause_vectors(self, messages: Sequence[str]) -> dict[int, NDArray[np.float64]]:
+        """Vectors of the clauses of each message that has several."""
+        parts = {i: found for i, m in enumerate(messages) if len(found := texts.clauses(m)) > 1}
+        flat = self.encode([clause for found in parts.values() for clause in found])
+        bounds = np.cumsum([0, *(len(found) for found in parts.values())]).tolist()
+        return {i: flat[bounds[place] : bounds[place + 1]] for place, i in enumerate(parts)}
+
+    def familiarity(self, messages: Sequence[str]) -> NDArray[np.float64]:
+        """Return how close each message comes to any tool, (n,), in spreads of the tools' own likeness."""
+        if not len(self.ids):
+            return np.zeros(len(messages))
+        mean, spread = self._typical
+        nearest = (self.encode(messages) @ self._tools.T).max(axis=1)
+        found: NDArray[np.float64] = (nearest - mean) / spread
         return found
 
     def search(self, message: str, k: int) -> tuple[Hit, ...]:
         """Return the ``k`` nearest tools, best first, ties by id; none at or below 0."""
         return top_hits(self.scores([message])[0].astype(np.float64), self.ids, k, "embedding")
+
+
+def _typical_cosine(tools: NDArray[np.float64], most: int = 2000) -> tuple[float, float]:
+    """Mean and spread of the likeness of two tools, over an even sample of a large catalog."""
+    if len(tools) < 2:
+        return 0.0, 1.0
+    sample = tools[:: max(1, len(tools) // most)]
+    likeness = (sample @ sample.T)[~np.eye(len(sample), dtype=bool)]
+    return float(likeness.mean()), float(likeness.std()) + 1e-9
+
+
+def _trust(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+    """Map the mean standardised likeness of matching rows, among all rows, to [0, 1]."""
+    likeness = _centred(one) @ _centred(other).T
+    z = (np.diag(likeness) - likeness.mean(axis=1)) / (likeness.std(axis=1) + 1e-9)
+    return float(np.clip((z.mean() - TRUST_LOW) / TRUST_SPAN, 0.0, 1.0))
+
+
+def _centred(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    moved = rows - rows.mean(axis=0)
+    found: NDArray[np.float64] = moved / (np.linalg.norm(moved, axis=1, keepdims=True) + 1e-9)
+    return found
 
 
 def user_folder() -> Path:

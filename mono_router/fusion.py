@@ -29,6 +29,8 @@ class Scale:
     mean: float = 0.0
     spread: float = 1.0
     """Standard deviation; 0 = every tool scored alike, so the scorer tells nothing."""
+    trust: float = 1.0
+    """How far this scorer's weight is used, [0, 1]; what it loses goes to the other scorer."""
 
     def standardize(self, score: float) -> float:
         """Return how many spreads a score lies above the mean; 0 without a spread.
@@ -92,9 +94,11 @@ def fuse(
                 if rank is not None
             )
         else:
+            scale = recall_scale or Scale()
             one = (lexical_scale or Scale()).standardize((lexical_scores or {}).get(tool, 0.0))
-            two = (recall_scale or Scale()).standardize((recall_scores or {}).get(tool, 0.0))
-            scores[tool] = settings.weights["lexical"] * one + settings.weights["recall"] * two
+            two = scale.standardize((recall_scores or {}).get(tool, 0.0))
+            weight = settings.weights["recall"] * scale.trust
+            scores[tool] = (sum(settings.weights.values()) - weight) * one + weight * two
     scores = {tool: round(score, 9) if tool != pending else score for tool, score in scores.items()}
     order = sorted(hits, key=lambda tool: (-scores[tool], tool))
     return tuple(
@@ -110,6 +114,7 @@ def fused_scores(
     *,
     lexical_standard: NDArray[np.float64],
     recall_standard: NDArray[np.float64],
+    trust: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Return the scores of :func:`fuse` for many messages at once.
 
@@ -119,6 +124,8 @@ def fused_scores(
         int (n_messages, n_union): rank among the hits that are kept, :data:`MISSED` where there is none.
     lexical_standard, recall_standard
         float64 (n_messages, n_union): standardised scores.
+    trust
+        float64 (n_messages, 1): trust in the recall scores.
 
     Returns
     -------
@@ -136,5 +143,6 @@ def fused_scores(
         two = np.where(recall_rank < MISSED, settings.weights["recall"] / (k + recall_rank), 0.0)
         scores = one + two
     else:
-        scores = settings.weights["lexical"] * lexical_standard + settings.weights["recall"] * recall_standard
+        weight = settings.weights["recall"] * trust
+        scores = (sum(settings.weights.values()) - weight) * lexical_standard + weight * recall_standard
     return np.where(absent, -np.inf, np.round(scores, 9))

@@ -1,14 +1,16 @@
 """The local selector: stage 4 without a model.
 
-It estimates log-odds of each tool against "no tool" from what the lexical and the embedding stage
-scored, fills arguments by schema and chooses the mode. It scores every tool of the catalog, so that a
-shortlist only masks and a sweep replays it exactly.
+It estimates log-odds of each tool against "no tool": from heads over the catalog's examples where there
+are some, from descriptions and schemas where there are none. It scores every tool of the catalog, so
+that a shortlist only masks and a sweep replays it exactly; it fills arguments by schema and chooses the
+mode. Everything is learned from the catalog and our own neutral sentences alone.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,8 +18,19 @@ import numpy as np
 from mono_router import text as texts
 from mono_router.catalog import Catalog
 from mono_router.decision import probabilities
-from mono_router.embedding import EmbeddingRetriever
+from mono_router.dialects import written_arabic
+from mono_router.embedding import TRUSTED, EmbeddingRetriever
+from mono_router.heads import (
+    EmbeddingHeads,
+    LexicalHead,
+    Parts,
+    TrainingTexts,
+    log_softmax,
+    neutral_sentences,
+    training_texts,
+)
 from mono_router.lexical import LexicalRetriever
+from mono_router.matching import DescriptionEvidence, standardized
 from mono_router.records import (
     SCORE_DECIMALS,
     Answer,
@@ -34,7 +47,36 @@ from mono_router.records import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_SLOPE, _LEVEL = 9.0, 0.45
+# Few examples: chosen on dev of seven sets at once (see heads).
+SHARPNESS, SHARPNESS_LEXICAL = 1.6, 2.0
+"""Factor on log-probabilities, with and without an encoder."""
+LEXICAL_SHARE, GAUSSIAN_SHARE = 0.2, 0.2
+NO_TOOL_PARTS: Mapping[str, tuple[float, float]] = {
+    "neutral": (1.0, 1.6),
+    "log_probability": (1.0, 0.95),
+    "gaussian": (1.0, 0.8),
+    "cosine": (0.5, 0.13),
+    "lexical_cosine": (0.6, 0.17),
+}
+"""Evidence that some tool is right, each with its weight and the spread that makes it comparable."""
+NO_TOOL_PARTS_LEXICAL: Mapping[str, tuple[float, float]] = {
+    "neutral": (1.0, 1.6),
+    "log_probability": (1.0, 0.95),
+    "lexical_cosine": (1.5, 0.17),
+}
+NO_TOOL_SLOPE, NO_TOOL_LEVEL = 0.5, 1.5
+"""Used where a catalog has too few examples to fit them."""
+EXACT_ODDS = 6.0
+"""Least log-odds of a tool that has this very message as a hint or an example."""
+# Descriptions alone: chosen on dev of ten sets (see matching).
+EMBEDDING_SHARE = 0.7
+DESCRIPTION_SHARPNESS = 1.6
+FAMILIAR, MATCHED, DESCRIPTION_LEVEL = 0.70, 2.75, -3.16
+"""P(some tool): familiarity to the encoder, ln(1 + mass / floor), level; on dev of metatool and sgd."""
+MATCHED_ALONE, LEVEL_ALONE = 3.6, -3.0
+"""The same without an encoder."""
+PENDING_ODDS = 3.0
+"""A call that waits for an answer is the likelier by this, unless the message says something else."""
 
 
 class LocalSelector:
@@ -49,7 +91,8 @@ class LocalSelector:
     lexical, retriever
         Stages that are already built over this catalog, to share.
     cases
-        Labelled cases to learn from; their ids are in ``fitted_on`` and evaluating on them is refused.
+        Labelled cases whose messages are taken as further examples of their tools; their ids are in
+        ``fitted_on``, and evaluating on them is refused.
 
     >>> catalog = Catalog([Tool(id="price", description="Price of a service"),
     ...                    Tool(id="book", description="Book an appointment")])
@@ -75,32 +118,43 @@ class LocalSelector:
         if retriever is None and encoder is not None:
             retriever = EmbeddingRetriever(catalog, encoder)
         self.retriever = retriever
-        self.fitted_on: frozenset[str] = frozenset(case.id for case in cases)
+        self._cases = tuple(cases)
+        self.fitted_on: frozenset[str] = frozenset(case.id for case in self._cases)
+        self._lock = threading.Lock()
+        self._evidence: _ExampleEvidence | _DescriptionEvidence | None = None
 
     def scores(self, queries: Sequence[Query]) -> NDArray[np.float64]:
         """Return log-odds of each tool against "no tool", float64 (n_queries, n_tools), id order."""
         messages = [query.message for query in queries]
-        lexical = self.lexical.scores(messages)
         embedding = None if self.retriever is None else self.retriever.scores(messages)
-        return self.combined(queries, lexical, embedding)
+        return self.combined(queries, embedding)
 
     def combined(
-        self,
-        queries: Sequence[Query],
-        lexical: NDArray[np.float32],
-        embedding: NDArray[np.float32] | None,
+        self, queries: Sequence[Query], embedding: NDArray[np.float32] | None
     ) -> NDArray[np.float64]:
-        """Return :meth:`scores` from what the stages have scored already."""
-        mixed = lexical.astype(np.float64)
-        if embedding is not None:
-            mixed = 0.4 * mixed + 0.6 * embedding
-        odds = _SLOPE * (mixed - _LEVEL)
+        """Return :meth:`scores` where the embedding stage has scored already."""
+        messages = [query.message for query in queries]
+        odds = self._fitted().log_odds(messages, embedding)
+        if not all(message.strip() for message in messages):
+            odds[[not message.strip() for message in messages]] = -20.0
         for i, query in enumerate(queries):
+            for column in self.lexical.exact(query.message):
+                odds[i, column] = max(odds[i, column], EXACT_ODDS)
             pending = query.memory.pending if query.memory is not None else None
             if pending is not None and pending.tool in self.catalog:
-                # Waiting for an answer makes the tool likely, unless the message says something else.
-                odds[i, self.catalog.position[pending.tool]] += 4.0
+                odds[i, self.catalog.position[pending.tool]] += PENDING_ODDS
         return np.round(odds, SCORE_DECIMALS)
+
+    def _fitted(self) -> _ExampleEvidence | _DescriptionEvidence:
+        if self._evidence is None:
+            with self._lock:
+                if self._evidence is None:
+                    training = training_texts(self.catalog, self._cases)
+                    if training.exemplified:
+                        self._evidence = _ExampleEvidence(self, training)
+                    else:
+                        self._evidence = _DescriptionEvidence(self)
+        return self._evidence
 
     def fill(self, query: Query, tool: Tool) -> Filled:
         """Return the arguments that the message gives for a tool, what is missing, and the mode."""
@@ -137,3 +191,110 @@ class LocalSelector:
                 if likeness > best[0]:
                     best = (likeness, example.mode)
         return best[1] if best[0] >= 0.5 else tool.modes[0]
+
+
+class _ExampleEvidence:
+    """Log-odds from heads over examples."""
+
+    def __init__(self, selector: LocalSelector, training: TrainingTexts) -> None:
+        self._selector = selector
+        retriever = selector.retriever
+        own = isinstance(retriever, EmbeddingRetriever) and retriever.trust >= TRUSTED
+        self._retriever = retriever if isinstance(retriever, EmbeddingRetriever) and own else None
+        neutral = neutral_sentences()
+        self._lexical = LexicalHead(training, neutral, self._prepared, head=True)
+        self._embedding = None
+        if self._retriever is not None and selector.fitted_on:
+            self._embedding = EmbeddingHeads(training, neutral, self._retriever.encode)
+        elif self._retriever is not None:
+            self._embedding = self._retriever.heads
+        self.slope, self.level = self._no_tool_level(training, neutral)
+
+    def _prepared(self, text: str) -> str:
+        own = self._selector.lexical.settings
+        text = written_arabic(text) if own.rewrite_dialects else text
+        layers = dataclasses.replace(self._selector.lexical.layers, stem=False)
+        return texts.normalize_words(text, layers)
+
+    def _no_tool_level(self, training: TrainingTexts, neutral: Sequence[str]) -> tuple[float, float]:
+        """Slope and level of the no-tool score, from heads on one half of the catalog on the other."""
+        held = training.place % 2 == 1
+        if held.sum() < 10:
+            return NO_TOOL_SLOPE, NO_TOOL_LEVEL
+        from sklearn.linear_model import LogisticRegression
+
+        half = training.where(~held)
+        lexical = LexicalHead(half, neutral[::2], self._prepared, head=self._retriever is None)
+        embedding = None
+        if self._retriever is not None:
+            embedding = EmbeddingHeads(half, neutral[::2], self._retriever.encode)
+        places = np.flatnonzero(held)
+        places = places[:: max(1, len(places) // 300)]
+        inside = self._some_tool(self._parts([training.texts[i] for i in places], lexical, embedding))
+        outside = self._some_tool(self._parts(neutral[1::2], lexical, embedding))
+        x = np.concatenate([inside, outside])[:, None]
+        y = np.r_[np.ones(len(inside)), np.zeros(len(outside))]
+        w = np.where(y == 1, 100.0 / len(inside), 100.0 / len(outside))
+        model = LogisticRegression(C=1.0).fit(x, y, sample_weight=w)
+        return float(model.coef_[0, 0]), float(model.intercept_[0])
+
+    def _parts(
+        self, messages: Sequence[str], lexical: LexicalHead, embedding: EmbeddingHeads | None
+    ) -> Parts:
+        logits, nearest = lexical.logits(messages)
+        by_words = log_softmax(logits[:, :-1])
+        if embedding is None:
+            features = {
+                "neutral": logits[:, :-1].max(axis=1) - logits[:, -1],
+                "log_probability": by_words.max(axis=1),
+                "lexical_cosine": nearest,
+            }
+            return Parts(SHARPNESS_LEXICAL * by_words, features)
+        logits, gaussian, cosine = embedding.logits(messages)
+        rank = log_softmax(logits[:, :-1])
+        features = {
+            "neutral": logits[:, :-1].max(axis=1) - logits[:, -1],
+            "log_probability": rank.max(axis=1),
+            "cosine": cosine,
+            "lexical_cosine": nearest,
+        }
+        rank = rank + LEXICAL_SHARE * by_words
+        if gaussian is not None:
+            features["gaussian"] = gaussian.max(axis=1)
+            rank = rank + GAUSSIAN_SHARE * log_softmax(gaussian)
+        return Parts(SHARPNESS * rank, features)
+
+    def _some_tool(self, parts: Parts) -> NDArray[np.float64]:
+        table = NO_TOOL_PARTS if "cosine" in parts.features else NO_TOOL_PARTS_LEXICAL
+        found = np.zeros(len(parts.rank))
+        for name, values in parts.features.items():
+            weight, spread = table[name]
+            found += weight * values / spread
+        return found
+
+    def log_odds(self, messages: Sequence[str], embedding: NDArray[np.float32] | None) -> NDArray[np.float64]:
+        parts = self._parts(messages, self._lexical, self._embedding)
+        some = self.slope * self._some_tool(parts) + self.level
+        return some[:, None] + log_softmax(parts.rank)
+
+
+class _DescriptionEvidence:
+    """Log-odds from descriptions and schemas."""
+
+    def __init__(self, selector: LocalSelector) -> None:
+        self._selector = selector
+        self._evidence = DescriptionEvidence(selector.catalog, selector.lexical)
+
+    def log_odds(self, messages: Sequence[str], embedding: NDArray[np.float32] | None) -> NDArray[np.float64]:
+        lexical, retriever = self._selector.lexical, self._selector.retriever
+        rank = self._evidence.scores(messages)
+        matched = np.log1p(lexical.mass(messages).max(axis=1, initial=0.0) / lexical.floor)
+        trust = float(getattr(retriever, "trust", 1.0)) if embedding is not None else 0.0
+        some = MATCHED_ALONE * matched + LEVEL_ALONE
+        if embedding is not None and trust > 0:
+            share = EMBEDDING_SHARE * trust
+            rank = (1 - share) * rank + share * standardized(embedding.astype(np.float64))
+            if isinstance(retriever, EmbeddingRetriever) and trust >= TRUSTED:
+                some = FAMILIAR * retriever.familiarity(messages) + MATCHED * matched + DESCRIPTION_LEVEL
+        odds: NDArray[np.float64] = some[:, None] + log_softmax(DESCRIPTION_SHARPNESS * rank)
+        return odds

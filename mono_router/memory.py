@@ -56,12 +56,12 @@ def safe_view(memory: Memory | None) -> dict[str, Any]:
     """
     if memory is None:
         return {}
-    secrets = {entity.value for entity in memory.entities if entity.secret}
+    secrets = {entity.value for entity in memory.entities if entity.secret and entity.value}
     view: dict[str, Any] = {}
     entities = [
         {"type": entity.type, "value": entity.value, "turn": entity.turn}
         for entity in memory.entities
-        if not entity.secret and entity.value not in secrets
+        if not entity.secret and not any(secret in entity.value for secret in secrets)
     ]
     if entities:
         view["entities"] = entities
@@ -73,12 +73,13 @@ def safe_view(memory: Memory | None) -> dict[str, Any]:
 
 
 def _safe_call(call: PastCall, secrets: set[str]) -> dict[str, Any]:
-    from mono_router.schema import is_sensitive
+    from mono_router.schema import is_sensitive, nested_names
 
     shown = {
         name: value
         for name, value in call.arguments.items()
-        if not is_sensitive(name) and not any(secret in str(value) for secret in secrets)
+        if not any(is_sensitive(part) for part in (name, *nested_names(value)))
+        and not any(secret in str(value) for secret in secrets)
     }
     return {"tool": call.tool, "arguments": shown}
 

@@ -11,6 +11,7 @@ import gzip
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,16 @@ class Reading:
         if self.problems:
             raise CatalogError(self.problems)
         merged = {k: base for k, base in self.variants.items() if merge and base in self.tools}
-        return [tool for id_, tool in self.tools.items() if id_ not in merged], merged
+        others: dict[str, dict[str, None]] = {}
+        for id_, base in merged.items():
+            others.setdefault(base, {})[self.tools[id_].description] = None
+        tools = []
+        for id_, tool in self.tools.items():
+            if id_ in merged:
+                continue
+            further = tuple(d for d in others.get(id_, ()) if d.strip() and d != tool.description)
+            tools.append(replace(tool, other_descriptions=further) if further else tool)
+        return tools, merged
 
     def read_yaml(self, path: Path) -> None:
         try:
@@ -262,7 +272,11 @@ class _Part:
             run=run,
             skill=skill.id if skill else self.text(record, "skill", path, id_),
             modes=own_modes or (skill.modes if skill else MODES),
-            boundaries=self.texts(record, "boundaries", path, id_) or (skill.boundaries if skill else ()),
+            boundaries=(
+                self.texts(record, "boundaries", path, id_)
+                if skill is None or "boundaries" in record
+                else skill.boundaries
+            ),
         )
 
     def keywords(self, record: Mapping[str, Any], path: tuple[Any, ...], id_: str) -> dict[str, float]:
@@ -326,7 +340,7 @@ class _Part:
         if value is None:
             value = {}
         place = (*path, "input_schema")
-        problem = schemas.schema_problem(value) if value else None
+        problem = schemas.schema_problem(value) if value != {} else None
         if problem:
             self.problem(place, id_, f"input_schema is no JSON Schema: {problem}", lenient="loosened")
             value = loosened(value)
@@ -349,11 +363,14 @@ def loosened(schema: Any) -> dict[str, Any]:
     if not isinstance(schema, Mapping):
         return {}
     properties = {}
-    for name, sub in (schema.get("properties") or {}).items():
+    declared = schema.get("properties")
+    for name, sub in declared.items() if isinstance(declared, Mapping) else ():
         if isinstance(sub, Mapping) and not schemas.schema_problem({"properties": {name: sub}}):
             properties[name] = sub
         else:
             text = sub.get("description") if isinstance(sub, Mapping) else None
             properties[name] = {"description": text} if isinstance(text, str) else {}
-    required = [n for n in dict.fromkeys(schema.get("required") or ()) if n in properties]
+    named = schema.get("required")
+    named = [n for n in named if isinstance(n, str)] if isinstance(named, list) else []
+    required = [n for n in dict.fromkeys(named) if n in properties]
     return {"type": "object", "properties": properties, "required": required}

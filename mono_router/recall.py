@@ -39,7 +39,8 @@ def recall_request(
         level="skill" if settings.level == "skill" else "tool",
         ids=shown,
     )
-    system = f"{prompt.text}\n\nAt most {settings.ask_limit} ids.\n\n<catalog>\n{compressed.text}\n</catalog>"
+    listed = compressed.text.replace("<", "\\u003c")  # a description cannot close its tag
+    system = f"{prompt.text}\n\nAt most {settings.ask_limit} ids.\n\n<catalog>\n{listed}\n</catalog>"
     return ModelRequest(
         purpose="recall",
         system=system,

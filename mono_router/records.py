@@ -110,6 +110,8 @@ class Tool:
     id: str
     description: str = ""
     title: str = ""
+    other_descriptions: tuple[str, ...] = ()
+    """Descriptions of further definitions that were merged into this tool; searched, never shown."""
     hints: tuple[str, ...] = ()
     """Trigger phrases: they score, they never execute."""
     keywords: Mapping[str, float] = field(default_factory=dict)
@@ -380,7 +382,7 @@ class RecallTrace:
 
     used: bool
     skipped_because: str | None
-    """None, "confident", "off", "max_catalog_tools" or "max_catalog_chars"."""
+    """None, "confident", "off", "nothing_offered", "max_catalog_tools" or "max_catalog_chars"."""
     source: str
     hits: tuple[Hit, ...] = ()
     model_called: bool = False
@@ -570,10 +572,12 @@ class ModelError(Exception):
     'MODEL_TIMEOUT: no reply in 30 s'
     """
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, *, usage: Usage | None = None) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
         self.message = message
+        self.usage = usage or Usage(model_calls=1)
+        """What the failed call used: tokens that were billed (a refusal), retries, time."""
 
 
 # --- seams -----------------------------------------------------------------------------------

@@ -246,8 +246,21 @@ class Router:
         *,
         within: Sequence[Iterable[str] | None] | None = None,
         widest: Sequence[Settings] = (),
+        include: Sequence[Iterable[str]] | None = None,
     ) -> ScoredTable:
-        """Return the evidence on messages, wide enough for the router's and the given settings."""
+        """Return the evidence on messages, wide enough for the router's and the given settings.
+
+        Parameters
+        ----------
+        queries
+            Messages with their memory and time.
+        within
+            Tools that each message may use; None = all.
+        widest
+            Settings that the evidence must be able to replay.
+        include
+            Further tools of each message whose scores are kept, found or not.
+        """
         plans = [self.settings, *(self.resolved(s) for s in widest)]
         queries = [self._checked(query) for query in queries]
         messages = [query.message for query in queries]
@@ -269,8 +282,8 @@ class Router:
         timings["recall_ms"] = (time.perf_counter() - started) * 1e3
         started = time.perf_counter()
         log_odds = None
-        if isinstance(self.selector, LocalSelector) and shared and self.selector.lexical is self.lexical:
-            log_odds = self.selector.combined(queries, lexical, embedding)
+        if isinstance(self.selector, LocalSelector) and shared:
+            log_odds = self.selector.combined(queries, embedding)
         elif self.selector_scores:
             log_odds = np.asarray(self.selector.scores(queries), dtype=np.float64)  # type: ignore[attr-defined]
             if log_odds.shape != lexical.shape:
@@ -278,7 +291,7 @@ class Router:
             log_odds = np.round(log_odds, SCORE_DECIMALS)
         timings["selection_ms"] = (time.perf_counter() - started) * 1e3
         table = self._table(
-            queries, offered, mask, lexical, embedding if uses_embedding else None, log_odds, plans
+            queries, offered, mask, lexical, embedding if uses_embedding else None, log_odds, plans, include
         )
         table.timings = timings
         return table
@@ -327,6 +340,7 @@ class Router:
         embedding: NDArray[np.float32] | None,
         log_odds: NDArray[np.float64] | None,
         plans: Sequence[Settings],
+        include: Sequence[Iterable[str]] | None,
     ) -> ScoredTable:
         n, n_tools = lexical.shape
         exact = _rounded(lexical)
@@ -340,7 +354,7 @@ class Router:
         near_top = near_scale = None
         if embedding is not None:
             near = _rounded(embedding)
-            near_scale = _scales(near, mask)
+            near_scale = _scales(near, mask, trust=float(getattr(self.retriever, "trust", 1.0)))
             if mask is not None:
                 near = np.where(mask, near, -np.inf)
             width = max(2, *(min(p.recall.candidate_limit, p.recall.ask_limit) for p in plans))
@@ -350,6 +364,8 @@ class Router:
             members.append(near_top)
         pending = np.array([self._pending(q, mask, i) for i, q in enumerate(queries)], dtype=np.int32)
         members.append(pending[:, None].astype(np.int64))
+        if include is not None:
+            members.append(self._numbers(include))
         if any(p.recall.source in ("model", "both") for p in plans):
             members.append(self._askable(plans, mask, n))
         union = _union(members, n_tools)
@@ -376,6 +392,13 @@ class Router:
             tool_chars=tool_chars,
             fill=getattr(self.selector, "fill", None),
         )
+
+    def _numbers(self, names: Sequence[Iterable[str]]) -> NDArray[np.int64]:
+        rows = [[self.catalog.position[tool] for tool in row] for row in names]
+        found = np.full((len(rows), max(1, *(len(row) for row in rows))), -1, dtype=np.int64)
+        for i, row in enumerate(rows):
+            found[i, : len(row)] = row
+        return found
 
     def _pending(self, query: Query, mask: NDArray[np.bool_] | None, i: int) -> int:
         waiting = query.memory.pending if query.memory is not None else None
@@ -567,17 +590,20 @@ def _rounded(scores: NDArray[np.float32]) -> NDArray[np.float64]:
     return exact.round(SCORE_DECIMALS)
 
 
-def _scales(scores: NDArray[np.float64], mask: NDArray[np.bool_] | None) -> NDArray[np.float64]:
-    """Mean and standard deviation of each row over the offered tools, (n, 2), rounded."""
+def _scales(
+    scores: NDArray[np.float64], mask: NDArray[np.bool_] | None, *, trust: float = 1.0
+) -> NDArray[np.float64]:
+    """Mean, standard deviation and trust of each row over the offered tools, (n, 3), rounded."""
+    n = len(scores)
     if not scores.shape[1]:
-        return np.zeros((len(scores), 2))
+        return np.column_stack([np.zeros(n), np.zeros(n), np.full(n, trust)])
     if mask is None:
         mean, spread = scores.mean(axis=1), scores.std(axis=1)
     else:
         count = np.maximum(1, mask.sum(axis=1))
         mean = np.where(mask, scores, 0.0).sum(axis=1) / count
         spread = np.sqrt((np.where(mask, scores - mean[:, None], 0.0) ** 2).sum(axis=1) / count)
-    return np.round(np.column_stack([mean, spread]), 9)
+    return np.round(np.column_stack([mean, spread, np.full(n, trust)]), 9)
 
 
 def _top(scores: NDArray[np.float64], k: int, *, above: float) -> NDArray[np.int64]:

@@ -108,7 +108,8 @@ def _plainly_valid(schema: Mapping[str, Any]) -> bool:
             known = isinstance(value, Mapping) and _plainly_valid(value)
         elif key == "required":
             names = schema.get("properties", {})
-            known = isinstance(value, list) and len(set(map(str, value))) == len(value)
+            known = isinstance(value, list) and all(isinstance(name, str) for name in value)
+            known = known and len(set(value)) == len(value)
             known = known and isinstance(names, Mapping) and all(name in names for name in value)
         elif key == "enum":
             known = isinstance(value, list) and bool(value)
@@ -155,7 +156,7 @@ def check_arguments(tool: Tool, arguments: Any) -> tuple[Rejection, ...]:
         elif name not in known:
             text = f"{name} is no argument of {tool.id}"
             found.append(_rejection("UNKNOWN_ARGUMENT", str(name), text))
-    for name in _nested_names(arguments):
+    for name in (part for value in arguments.values() for part in nested_names(value)):
         if is_sensitive(name):
             text = f"{name}, inside an argument of {tool.id}, may carry a credential"
             found.append(_rejection("SENSITIVE_ARGUMENT", name, text))
@@ -173,15 +174,19 @@ def _rejection(code: str, name: str, message: str) -> Rejection:
     return Rejection(code=code, name=name, message=message)
 
 
-def _nested_names(value: Any, depth: int = 0) -> Iterator[str]:
+def nested_names(value: Any) -> Iterator[str]:
+    """Yield the names of all members inside a value.
+
+    >>> list(nested_names({"a": [{"b": 1}]}))
+    ['a', 'b']
+    """
     if isinstance(value, Mapping):
         for key, item in value.items():
-            if depth:
-                yield str(key)
-            yield from _nested_names(item, depth + 1)
+            yield str(key)
+            yield from nested_names(item)
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from _nested_names(item, depth + 1)
+            yield from nested_names(item)
 
 
 def missing_arguments(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:

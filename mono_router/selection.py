@@ -302,8 +302,9 @@ def _count_rejections(choices: Sequence[Choice], chosen: Sequence[Tool], max_ski
     mode = choices[0].mode
     limit = 1 if mode == "tool" else MAX_THINK_CALLS
     if len(choices) > limit:
-        text = f"mode {mode} takes at most {limit} calls, got {len(choices)}"
-        return [Rejection(code="TOO_MANY_CALLS", name=choices[limit].name, message=text)]
+        name = choices[limit].name
+        text = f"mode {mode} takes at most {limit} calls, got {len(choices)}: {name} is one too many"
+        return [Rejection(code="TOO_MANY_CALLS", name=name, message=text)]
     skills = list(dict.fromkeys(tool.skill for tool in chosen))
     if len(skills) > max_skills:
         text = f"at most {max_skills} skills, got {', '.join(skills)}"

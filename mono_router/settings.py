@@ -20,9 +20,9 @@ from mono_router.records import digest
 Replay = Literal["decide", "truncate", "select", "score"]
 FIELD_NAMES = ("id", "title", "description", "hints", "keywords", "examples", "arguments")
 DEFAULT_FIELD_WEIGHTS: Mapping[str, float] = {
-    "id": 1.0,
-    "title": 1.0,
-    "description": 1.0,
+    "id": 2.0,
+    "title": 0.5,
+    "description": 0.7,
     "hints": 1.0,
     "keywords": 1.0,
     "examples": 1.0,
@@ -54,6 +54,9 @@ class LexicalSettings:
     phrase_matching: bool = _setting(True, "score", "bool", "hints and keyword phrases score as phrases")
     fold_hamza_forms: bool = _setting(
         True, "score", "bool", "fold hamza carriers, ta marbuta and alef maqsura"
+    )
+    rewrite_dialects: bool = _setting(
+        True, "score", "bool", "write out Arabic dialect words, also for the encoder"
     )
     strip_clitics: bool = _setting(True, "score", "bool", "cut Arabic clitics")
     stem: bool = _setting(True, "score", "bool", "cut suffixes (English, Spanish, Arabic)")
@@ -108,7 +111,7 @@ class FusionSettings:
         choices=("interleave", "rrf", "weighted"),
     )
     weights: Mapping[str, float] = _setting(
-        {"lexical": 0.5, "recall": 0.5},
+        {"lexical": 0.3, "recall": 0.7},
         "decide",
         "weights",
         "weights of the sources (rrf, weighted)",

@@ -111,9 +111,12 @@ class VectorCache:
         parts = sorted(self._folder.glob("*.npz"))
         for part in parts:
             try:
-                with np.load(part, allow_pickle=False) as stored:
+                # Opened here, since np.load leaves a file open that is no zip.
+                with part.open("rb") as opened, np.load(opened, allow_pickle=False) as stored:
                     keys, vectors = stored["keys"], stored["vectors"]
-            except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+                if vectors.ndim != 2 or len(keys) != len(vectors):
+                    raise ValueError("keys and vectors differ in number")
+            except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
                 part.unlink(missing_ok=True)  # a broken part only costs encoding again
                 continue
             keys = keys.tolist()

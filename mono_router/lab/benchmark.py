@@ -28,9 +28,9 @@ from mono_router.embedding import (
     FunctionEncoder,
     LightEncoder,
     SentenceTransformerEncoder,
-    tool_views,
     user_folder,
 )
+from mono_router.heads import tool_views
 from mono_router.lab.cases import load_cases
 from mono_router.lab.evaluation import evaluate, offered_cases
 from mono_router.lab.intervals import Estimate, mean_interval, resampled_interval
@@ -98,7 +98,7 @@ def tool_document(catalog: Catalog, tool_id: str) -> str:
     """Return the text that a plain retriever indexes: name, description, examples, argument names."""
     tool = catalog[tool_id]
     arguments = " ".join(name.replace("_", " ") for name in tool.properties)
-    return " ".join([*tool_views(tool), arguments])
+    return " ".join([*tool_views(tool), *tool.other_descriptions, arguments])
 
 
 def peers(catalog: Catalog, cache: VectorCache | None) -> Iterator[tuple[str, Scorer]]:

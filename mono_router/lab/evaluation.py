@@ -131,13 +131,22 @@ def check_unseen(router: Router, cases: Sequence[Case]) -> None:
 
 
 def score_cases(
-    router: Router, cases: Sequence[Case], offered: str = "case", widest: Sequence[Settings] = ()
+    router: Router,
+    cases: Sequence[Case],
+    offered: str = "case",
+    widest: Sequence[Settings] = (),
+    include: Sequence[Sequence[str]] | None = None,
 ) -> EvidenceTable:
     """Return the evidence on cases, scored in chunks so that memory stays bounded by what is kept."""
     queries = [case.query for case in cases]
     within = [case.candidate_tools if offered == "case" else None for case in cases]
     parts: list[EvidenceTable] = [
-        router.score(queries[start:stop], within=within[start:stop], widest=widest)
+        router.score(
+            queries[start:stop],
+            within=within[start:stop],
+            widest=widest,
+            include=None if include is None else include[start:stop],
+        )
         for start, stop in router.chunks(len(queries))
     ]
     return parts[0] if len(parts) == 1 else _joined(parts)
@@ -315,7 +324,7 @@ class Report:
             rows.append(
                 {
                     "case": case.id,
-                    "message": case.message,
+                    "message": verdicts.table.queries[i].message,  # cleaned: no lone surrogates
                     "language": case.language,
                     "group": case.group,
                     "split": case.split,

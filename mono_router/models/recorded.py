@@ -141,14 +141,17 @@ class RecordedModel:
                 continue
             try:
                 line = json.loads(text)
-                key = line["hash"]
-            except (ValueError, KeyError, TypeError):
+                newer = line.get("schema", 1) > SCHEMA
+                if not newer:
+                    key, name = line["hash"], line["model"]
+                    _reply(line["reply"])
+            except (ValueError, KeyError, TypeError, AttributeError):
                 self.n_broken += 1
                 continue
-            if line.get("schema", 1) > SCHEMA:
+            if newer:
                 raise ValueError(f"{self.path}:{number}: schema {line['schema']} is newer than {SCHEMA}")
             self._lines[key] = line
-            names.add(line["model"])
+            names.add(name)
         return names
 
     def _write(self, key: str, request: ModelRequest, reply: ModelReply) -> None:

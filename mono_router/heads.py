@@ -1,0 +1,379 @@
+"""Heads: classifiers over a catalog's own texts, for tools that come with examples.
+
+Examples, hints and descriptions of each tool are its training texts; neutral sentences of our own are
+one class more and stand for "no tool". A multinomial head and a Gaussian head work on an encoder's
+vectors, a lexical head on TF-IDF of character and word n-grams. Nothing here sees a labelled case.
+Fitting is deterministic and does not depend on the order of the catalog.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mono_router import text as texts
+from mono_router.catalog import Catalog
+from mono_router.neutral import LANGUAGES, REQUESTS, SMALL_TALK
+from mono_router.records import Case, Tool
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Encode = Callable[[Sequence[str]], "NDArray[np.float64]"]
+
+# Chosen on the dev splits of clinc150, banking77, snips, massive (en, ar, es) and arbanking77 at once.
+C_EMBEDDING = 10.0
+"""Inverse L2 penalty of the multinomial head on unit vectors."""
+C_LEXICAL = 10.0
+DESCRIPTION_WEIGHT = 3.0
+"""A description counts as so many examples."""
+NEUTRAL_WEIGHT = 0.2
+"""Weight of one neutral sentence."""
+CENTRED = 0.5
+"""Share of the examples' mean that is taken off the vectors."""
+LDA_SHRINK, LDA_SHARPNESS = 0.8, 10.0
+"""Gaussian head: shrinkage of the pooled scatter to a sphere, and sharpness of its scores."""
+WORD_SHARE = 0.5
+"""Word n-grams against character n-grams in the lexical head."""
+CHAR_N, WORD_N = (2, 5), (1, 2)
+N_COMPONENTS, MAX_EIGEN = 400, 1000
+"""Kernel components of the lexical head; above so many texts it is a ridge on the same kernel instead."""
+
+
+@dataclass(frozen=True)
+class TrainingTexts:
+    """Texts of a catalog with the tool each stands for."""
+
+    texts: tuple[str, ...]
+    tool: NDArray[np.int64]
+    is_description: NDArray[np.bool_]
+    place: NDArray[np.int64]
+    """Place among the tool's examples, -1 for a description."""
+    n_tools: int
+
+    def where(self, kept: NDArray[np.bool_]) -> TrainingTexts:
+        """Return the texts that a mask keeps."""
+        chosen = tuple(text for text, keep in zip(self.texts, kept.tolist(), strict=True) if keep)
+        return TrainingTexts(
+            chosen, self.tool[kept], self.is_description[kept], self.place[kept], self.n_tools
+        )
+
+    @property
+    def exemplified(self) -> bool:
+        """Whether at least half of two or more tools have an example or a hint."""
+        n_said = len(np.unique(self.tool[~self.is_description]))
+        return self.n_tools > 1 and 2 * n_said >= self.n_tools
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """Weight of each text: descriptions weigh more where there are examples too."""
+        if self.is_description.all():
+            return np.ones(len(self.texts))
+        return np.where(self.is_description, DESCRIPTION_WEIGHT, 1.0)
+
+
+def tool_views(tool: Tool) -> list[str]:
+    """Return the texts that stand for a tool: name and description first, then hints and examples.
+
+    >>> tool_views(Tool(id="get_price", description="Price of a service"))
+    ['get price: Price of a service']
+    """
+    return [description_views(tool)[2], *tool.hints, *(example.message for example in tool.examples)]
+
+
+def description_views(tool: Tool) -> list[str]:
+    """Return four views of a tool's description: name, description, both, both with argument names.
+
+    >>> description_views(Tool(id="get_price", description="Price of a service"))[:3]
+    ['get price', 'Price of a service', 'get price: Price of a service']
+    """
+    name = tool.title or texts.identifier_words(tool.id)
+    described = tool.description or name
+    both = f"{name}: {described}" if described != name else name
+    arguments = ", ".join(dict.fromkeys(texts.identifier_words(n) for n in tool.properties))
+    return [name, described, both, f"{both} ({arguments})" if arguments else both]
+
+
+def training_texts(catalog: Catalog, cases: Iterable[Case] = ()) -> TrainingTexts:
+    """Return the texts that stand for each tool: description, hints, examples, labelled messages."""
+    extra: dict[str, list[str]] = {}
+    for case in cases:
+        if len(case.expected_tools) == 1:
+            extra.setdefault(catalog.variants.get(case.expected_tools[0], case.expected_tools[0]), []).append(
+                case.message
+            )
+    found: list[tuple[str, int, bool, int]] = []
+    for number, tool in enumerate(catalog):
+        found.append((description_views(tool)[2], number, True, -1))
+        said = dict.fromkeys([*tool.hints, *(e.message for e in tool.examples), *extra.get(tool.id, ())])
+        found.extend((text, number, False, place) for place, text in enumerate(said))
+    return TrainingTexts(
+        texts=tuple(row[0] for row in found),
+        tool=np.array([row[1] for row in found], dtype=np.int64),
+        is_description=np.array([row[2] for row in found], dtype=bool),
+        place=np.array([row[3] for row in found], dtype=np.int64),
+        n_tools=len(catalog),
+    )
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What heads make of messages."""
+
+    rank: NDArray[np.float64]
+    """Log-probabilities of the tools among each other, (n, n_tools), not normalised."""
+    features: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    """Evidence that some tool is right, (n,) each: see :data:`mono_router.local.NO_TOOL_PARTS`."""
+
+
+def log_softmax(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return log-probabilities along the last axis."""
+    found: NDArray[np.float64] = z - np.logaddexp.reduce(z, axis=1)[:, None]
+    return found
+
+
+def unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return rows scaled to length 1."""
+    found: NDArray[np.float64] = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+    return found
+
+
+def _logistic(
+    x: NDArray[np.float64], y: NDArray[np.int64], c: float, weights: NDArray[np.float64], n_classes: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Weights (d, n_classes) and biases of a multinomial logistic regression; absent classes stay out."""
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(C=c, max_iter=300, tol=1e-4).fit(x, y, sample_weight=weights)
+    coefficients = np.zeros((x.shape[1], n_classes))
+    biases = np.full(n_classes, -50.0)
+    if len(model.classes_) == 2:  # scikit-learn keeps one row for two classes
+        one, other = model.classes_.tolist()
+        coefficients[:, one], coefficients[:, other] = -model.coef_[0] / 2, model.coef_[0] / 2
+        biases[one], biases[other] = -model.intercept_[0] / 2, model.intercept_[0] / 2
+    else:
+        coefficients[:, model.classes_] = model.coef_.T
+        biases[model.classes_] = model.intercept_
+    return coefficients, biases
+
+
+# --- lexical head ------------------------------------------------------------------------------
+
+_WORD = re.compile(r"\w+")
+
+
+@lru_cache(maxsize=200_000)
+def _char_grams(word: str) -> tuple[str, ...]:
+    """Character n-grams of a word padded with a space on each side, as scikit-learn's char_wb gives them."""
+    padded = f" {word} "
+    found: list[str] = []
+    for n in range(CHAR_N[0], CHAR_N[1] + 1):
+        found.extend(padded[i : i + n] for i in range(len(padded) - n + 1))
+        if len(padded) <= n:
+            break
+    return tuple(found)
+
+
+def lexical_features(text: str) -> list[str]:
+    """Return the features of a prepared text: character n-grams (``c``) and word n-grams (``w``).
+
+    >>> lexical_features("a b")
+    ['c a', 'ca ', 'c a ', 'c b', 'cb ', 'c b ', 'wa', 'wb', 'wa b']
+    """
+    words = _WORD.findall(text)
+    found = [f"c{gram}" for word in text.split() for gram in _char_grams(word)]
+    for n in range(WORD_N[0], WORD_N[1] + 1):
+        found.extend("w" + " ".join(words[i : i + n]) for i in range(len(words) - n + 1))
+    return found
+
+
+class LexicalHead:
+    """TF-IDF of character and word n-grams with a multinomial head.
+
+    Term frequencies are 1 + ln(count), inverse document frequencies 1 + ln((1 + n) / (1 + df)), and each
+    family of features has length 1, as scikit-learn's TfidfVectorizer makes them.
+    """
+
+    def __init__(
+        self, training: TrainingTexts, neutral: Sequence[str], prepare: Callable[[str], str], *, head: bool
+    ) -> None:
+        import scipy.sparse as sp
+
+        self._prepare = prepare
+        self.n_tools = training.n_tools
+        prepared = [prepare(text) for text in training.texts]
+        self._numbers: dict[str, int] = {}
+        df: list[int] = []
+        for text in prepared:
+            for feature in sorted(set(lexical_features(text))):
+                number = self._numbers.setdefault(feature, len(self._numbers))
+                if number == len(df):
+                    df.append(0)
+                df[number] += 1
+        self._is_word = np.array([f[0] == "w" for f in self._numbers])
+        self._idf = 1.0 + np.log((1 + len(prepared)) / (1 + np.array(df, dtype=np.float64)))
+        self._texts = self._matrix(prepared)
+        self._by_feature = self._texts.T.tocsr()
+        self.weights: NDArray[np.float32] | None = None
+        if not head:
+            return
+        rows = sp.csr_matrix(sp.vstack([self._texts, self._matrix([prepare(text) for text in neutral])]))
+        y = np.r_[training.tool, np.full(len(neutral), training.n_tools)]
+        w = np.r_[training.weights, np.full(len(neutral), NEUTRAL_WEIGHT)]
+        coefficients, self._bias = _kernel_head(np.asarray((rows @ rows.T).toarray()), y, w, self.n_tools + 1)
+        self.weights = np.asarray(rows.T @ coefficients, dtype=np.float32)
+
+    def _row(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Feature numbers and values of a prepared text."""
+        counts: dict[int, int] = {}
+        for feature in lexical_features(text):
+            number = self._numbers.get(feature)
+            if number is not None:
+                counts[number] = counts.get(number, 0) + 1
+        numbers = np.fromiter(counts, np.int64, len(counts))
+        values = (1.0 + np.log(np.fromiter(counts.values(), np.float64, len(counts)))) * self._idf[numbers]
+        word = self._is_word[numbers]
+        for family, share in ((word, WORD_SHARE), (~word, 1.0)):
+            length = float(np.sqrt((values[family] ** 2).sum()))
+            if length > 0:
+                values[family] *= share / length
+        return numbers, values
+
+    def _matrix(self, prepared: Sequence[str]) -> Any:
+        import scipy.sparse as sp
+
+        found = [self._row(text) for text in prepared]
+        bounds = np.cumsum([0, *(len(numbers) for numbers, _ in found)])
+        numbers = np.concatenate([n for n, _ in found]) if found else np.empty(0, dtype=np.int64)
+        values = np.concatenate([v for _, v in found]) if found else np.empty(0)
+        return sp.csr_matrix((values, numbers, bounds), shape=(len(prepared), len(self._numbers)))
+
+    def logits(self, messages: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return logits (n, n_tools + 1), 0 without a head, and the nearest text's character cosine (n,)."""
+        found = np.zeros((len(messages), self.n_tools + 1))
+        nearest = np.zeros(len(messages))
+        for i, message in enumerate(messages):
+            numbers, values = self._row(self._prepare(message))
+            if not len(numbers):
+                found[i] = 0.0 if self.weights is None else self._bias
+                continue
+            if self.weights is not None:
+                found[i] = values @ self.weights[numbers] + self._bias
+            char = ~self._is_word[numbers]
+            nearest[i] = self._nearest(numbers[char], values[char])
+        return found, nearest
+
+    def _nearest(self, numbers: NDArray[np.int64], values: NDArray[np.float64]) -> float:
+        if not len(numbers):
+            return 0.0
+        part = self._by_feature
+        spans = [slice(part.indptr[i], part.indptr[i + 1]) for i in numbers.tolist()]
+        rows = np.concatenate([part.indices[span] for span in spans])
+        if not len(rows):
+            return 0.0
+        sizes = part.indptr[numbers + 1] - part.indptr[numbers]
+        amounts = np.concatenate([part.data[span] for span in spans]) * np.repeat(values, sizes)
+        return float(np.bincount(rows, weights=amounts).max())
+
+
+def _kernel_head(
+    kernel: NDArray[np.float64], y: NDArray[np.int64], weights: NDArray[np.float64], n_classes: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Coefficients (n_texts, n_classes) on the texts' features, and biases."""
+    if len(kernel) <= MAX_EIGEN:
+        values, vectors = np.linalg.eigh(kernel)
+        kept = (values > 1e-7 * values[-1]) & (np.arange(len(values)) >= len(values) - N_COMPONENTS)
+        vectors = vectors[:, kept] / np.sqrt(values[kept])
+        coefficients, biases = _logistic(kernel @ vectors, y, C_LEXICAL, weights, n_classes)
+        return vectors @ coefficients, biases
+    targets = np.eye(n_classes)[y] - 1.0 / n_classes
+    solved: Any = np.linalg.solve(kernel + np.diag(1.0 / weights), targets)
+    return 10.0 * solved, np.zeros(n_classes)
+
+
+# --- embedding heads ---------------------------------------------------------------------------
+# An encoder is shown text as people write it, dialect words written out: folding hamza or alef before
+# it costs accuracy.
+
+
+class EmbeddingHeads:
+    """A multinomial and a Gaussian head on an encoder's vectors.
+
+    Each text's vector loses the mean vector of its language (from the neutral sentences), so that
+    messages and examples in different languages meet, and a share of the examples' own mean.
+    """
+
+    def __init__(self, training: TrainingTexts, neutral: Sequence[str], encode: Encode) -> None:
+        self._encode = encode
+        pairs = SMALL_TALK + REQUESTS
+        self._means = {
+            language: np.asarray(encode([row[i] for row in pairs]), dtype=np.float64).mean(axis=0)
+            for i, language in enumerate(LANGUAGES)
+        }
+        x = self.vectors(training.texts)
+        examples = ~training.is_description
+        source = x[examples] if examples.any() else x
+        self._mean = CENTRED * source.mean(axis=0)
+        self.texts = unit(x - self._mean)
+        spare = unit(self.vectors(neutral) - self._mean)
+        y = np.r_[training.tool, np.full(len(neutral), training.n_tools)]
+        w = np.r_[training.weights, np.full(len(neutral), NEUTRAL_WEIGHT)]
+        rows = np.concatenate([self.texts, spare])
+        self._weights, self._bias = _logistic(rows, y, C_EMBEDDING, w, training.n_tools + 1)
+        self._gaussian: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+        if examples.any() and np.bincount(training.tool, minlength=training.n_tools).min() > 0:
+            self._fit_gaussian(x, training, examples)
+
+    def _fit_gaussian(
+        self, x: NDArray[np.float64], training: TrainingTexts, examples: NDArray[np.bool_]
+    ) -> None:
+        """Linear discriminant analysis with the pooled within-tool scatter shrunk to a sphere."""
+        self._example_mean = x[examples].mean(axis=0)
+        described = ~examples
+        means = np.where(
+            examples[:, None], self._example_mean, x[described].mean(axis=0) if described.any() else 0
+        )
+        z = unit(x - means)
+        n_tools = training.n_tools
+        counts = np.bincount(training.tool, minlength=n_tools)[:, None]
+        centres = np.zeros((n_tools, x.shape[1]))
+        np.add.at(centres, training.tool, z)
+        centres /= counts
+        residuals = z - centres[training.tool]
+        scatter = residuals.T @ residuals / max(1, len(z) - n_tools)
+        d = len(scatter)
+        level = float(np.trace(scatter)) / d
+        if level <= 0:
+            return
+        shrunk = (1 - LDA_SHRINK) * scatter + LDA_SHRINK * level * np.eye(d)
+        solved: Any = np.linalg.solve(shrunk, centres.T)
+        weights: NDArray[np.float64] = solved * LDA_SHARPNESS * level
+        self._gaussian = weights, -0.5 * (centres.T * weights).sum(axis=0)
+
+    def vectors(self, messages: Sequence[str]) -> NDArray[np.float64]:
+        """Return vectors (n, d) without their language's mean."""
+        found = np.asarray(self._encode(messages), dtype=np.float64)
+        means = np.stack([self._means[texts.guess_language(m)] for m in messages]) if messages else found
+        return found - means
+
+    def logits(
+        self, messages: Sequence[str]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.float64]]:
+        """Return multinomial logits (n, n_tools + 1), Gaussian scores (n, n_tools), nearest cosine (n,)."""
+        v = self.vectors(messages)
+        q = unit(v - self._mean)
+        gaussian = None
+        if self._gaussian is not None:
+            weights, bias = self._gaussian
+            gaussian = unit(v - self._example_mean) @ weights + bias
+        return q @ self._weights + self._bias, gaussian, (q @ self.texts.T).max(axis=1)
+
+
+def neutral_sentences() -> tuple[str, ...]:
+    """Return the sentences that stand for "no tool", every language in turn."""
+    return tuple(sentence for row in SMALL_TALK for sentence in row)

@@ -1,0 +1,122 @@
+"""Evidence from descriptions and schemas: how well a message covers a tool, and a tool a message.
+
+Lexical retrieval asks how much of the message a tool explains. Here the other direction is added: how
+much of the tool's name and description the message says, whether it carries the values that the schema
+asks for, and what its best clause matches where it has several. The weights are few, were chosen by
+hand on the dev splits of ten public sets, and beat a learned ranker that was tested on sets it had not
+seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mono_router import text as texts
+from mono_router.catalog import Catalog
+from mono_router.lexical import LexicalRetriever, tool_parameters
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+CLAUSE = 0.3
+"""Share of the best clause against the whole message."""
+NAME_COVERED, DESCRIPTION_COVERED = 1.5, 0.5
+"""Weight of the share of a tool's name (4-grams) and description (words) that the message says."""
+VALUE_NAMED, MAX_VALUES = 1.0, 2
+"""Weight of an enum value that the message names, and how many count."""
+NUMBER_MISSING, MAX_NUMBERS = -1.0, 3
+"""Weight of a required number that the message does not have, and how many count."""
+_NUMBER = re.compile(r"(?<!\w)[-+]?\d[\d,]*\.?\d*")
+_MAX_VALUE_WORDS = 4
+
+
+def standardized(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return rows less their mean, in units of their spread; 0 where a row does not vary."""
+    spread = rows.std(axis=1, keepdims=True)
+    found: NDArray[np.float64] = (rows - rows.mean(axis=1, keepdims=True)) / (spread + 1e-9)
+    return found
+
+
+class DescriptionEvidence:
+    """Lexical evidence on a catalog of descriptions.
+
+    >>> from mono_router.records import Tool
+    >>> catalog = Catalog([Tool(id="get_price", description="Price of a service"),
+    ...                    Tool(id="book", description="Book an appointment")])
+    >>> DescriptionEvidence(catalog, LexicalRetriever(catalog)).scores(["the price please"]).argmax()
+    np.int64(1)
+    """
+
+    def __init__(self, catalog: Catalog, lexical: LexicalRetriever) -> None:
+        self.lexical = lexical
+        names = [texts.identifier_words(tool.id) or tool.title for tool in catalog]
+        self._name_cover = self._cover(names, grams=True)
+        self._description_cover = self._cover([tool.description for tool in catalog], grams=False)
+        wanted = [tool_parameters(tool) for tool in catalog]
+        self._numbers = np.array(
+            [sum(p.required and p.type in ("integer", "number") for p in ps) for ps in wanted], dtype=np.int64
+        )
+        self._values: dict[tuple[str, ...], list[tuple[int, int]]] = {}
+        for column, found in enumerate(wanted):
+            for place, parameter in enumerate(found):
+                for value in parameter.enum:
+                    words = tuple(texts.words(value, _PLAIN))
+                    if len(value) > 2 and 0 < len(words) <= _MAX_VALUE_WORDS:
+                        self._values.setdefault(words, []).append((column, place))
+
+    def _cover(self, entries: Sequence[str], *, grams: bool) -> Any:
+        """Sparse (n_features, n_tools): each feature's share of the idf mass of a tool's text."""
+        import scipy.sparse as sp
+
+        query = self.lexical.query_matrix(entries)
+        kept = self.lexical.is_gram if grams else ~self.lexical.is_gram
+        present = query.sign() @ sp.diags(np.where(kept, self.lexical.idf, 0.0))
+        total = np.maximum(np.asarray(present.sum(axis=1)).ravel(), 1e-6)
+        cover = sp.csr_matrix((sp.diags(1 / total) @ present).T)
+        cover.eliminate_zeros()
+        return cover
+
+    def scores(self, messages: Sequence[str]) -> NDArray[np.float64]:
+        """Return the evidence (n_messages, n_tools), standardised for the most part; higher is better."""
+        mass = self.lexical.mass(messages)
+        rows = (1 - CLAUSE) * standardized(mass) + CLAUSE * standardized(self._best_clause(messages, mass))
+        query = self.lexical.query_matrix(messages).sign()
+        rows += NAME_COVERED * (query @ self._name_cover).toarray()
+        rows += DESCRIPTION_COVERED * (query @ self._description_cover).toarray()
+        if self._numbers.any():
+            given = np.array([len(_NUMBER.findall(message)) for message in messages])
+            rows += NUMBER_MISSING * np.clip(self._numbers[None] - given[:, None], 0, MAX_NUMBERS)
+        if self._values:
+            for i, message in enumerate(messages):
+                self._add_values(message, rows[i])
+        return rows
+
+    def _best_clause(self, messages: Sequence[str], mass: NDArray[np.float64]) -> NDArray[np.float64]:
+        parts = [texts.clauses(message) for message in messages]
+        several = [i for i, part in enumerate(parts) if len(part) > 1]
+        if not several:
+            return mass
+        best = mass.copy()
+        found = self.lexical.mass([clause for i in several for clause in parts[i]])
+        starts = np.cumsum([0, *(len(parts[i]) for i in several)])[:-1]
+        best[several] = np.maximum.reduceat(found, starts, axis=0)
+        return best
+
+    def _add_values(self, message: str, row: NDArray[np.float64]) -> None:
+        words = texts.words(message, _PLAIN)
+        named: set[tuple[int, int]] = set()
+        for start in range(len(words)):
+            for length in range(1, _MAX_VALUE_WORDS + 1):
+                named.update(self._values.get(tuple(words[start : start + length]), ()))
+        counts: dict[int, int] = {}
+        for column, _ in named:
+            counts[column] = min(MAX_VALUES, counts.get(column, 0) + 1)
+        for column, n in counts.items():
+            row[column] += VALUE_NAMED * n
+
+
+_PLAIN = texts.Layers(clitics=False, stem=False)

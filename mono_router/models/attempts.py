@@ -1,0 +1,196 @@
+"""Attempts at one answer: how often, how long, and when several threads must slow down together.
+
+It knows no model and no network: an attempt is a function that gives bytes or a :class:`Failure`. The
+total time of an answer is bounded, a server's own delay goes before ours, and a delay that ends after
+the bound fails at once instead of being slept through.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import math
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+FIRST_DELAY_S = 0.5
+LONGEST_DELAY_S = 8.0
+SPREAD_S = 0.25
+"""Threads that waited for the same slow-down start again within this time of each other."""
+CACHE_LIFE_S = 300.0
+"""How long a written prompt cache lives after its last use."""
+MAX_PREFIXES = 1_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """Why one attempt gave no reply."""
+
+    code: str
+    message: str
+    retry: bool = False
+    delay_s: float | None = None
+    """Wait that the server asks for."""
+    limited: bool = False
+    """Whether every thread should wait, not this one alone."""
+
+
+class GaveUp(Exception):
+    """No attempt gave a reply."""
+
+    def __init__(self, failure: Failure, why: str, retries: int) -> None:
+        super().__init__(f"{failure.message}{'; ' if why else ''}{why}")
+        self.failure = failure
+        self.retries = retries
+
+
+class Attempts:
+    """Runs attempts for many threads.
+
+    Parameters
+    ----------
+    max_attempts
+        For one answer, the first included, >= 1.
+    timeout_s
+        Bound on the total time of one answer, > 0.
+    seed
+        Seed of the jitter; None = another one for each object.
+    sleep, clock
+        Seconds; stand in for those of :mod:`time` in tests.
+
+    >>> Attempts(max_attempts=1, timeout_s=1.0).run(lambda left_s: b"{}", deadline=math.inf)
+    (b'{}', 0)
+    """
+
+    def __init__(
+        self,
+        *,
+        max_attempts: int,
+        timeout_s: float,
+        seed: int | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if max_attempts < 1:
+            raise ValueError(f"max_attempts must be >= 1, got {max_attempts}")
+        if not 0 < timeout_s < math.inf:
+            raise ValueError(f"timeout_s must be a number > 0, got {timeout_s!r}")
+        self.max_attempts = max_attempts
+        self.timeout_s = timeout_s
+        self.clock = clock
+        self._sleep = sleep
+        self._random = random.Random(seed)
+        self._lock = threading.Lock()
+        self._resume = -math.inf
+        self._warmed: dict[str, float] = {}
+        self._writing: dict[str, threading.Event] = {}
+
+    def run(self, attempt: Callable[[float], bytes | Failure], *, deadline: float) -> tuple[bytes, int]:
+        """Return what the first successful attempt gave, and the retries before it.
+
+        Parameters
+        ----------
+        attempt
+            Called with the seconds that are left.
+        deadline
+            Reading of ``clock`` after which nothing is started.
+
+        Raises
+        ------
+        GaveUp
+            With the last failure.
+        """
+        failure = Failure(code="MODEL_PROVIDER_ERROR", message="rate limited", limited=True)
+        earliest = self.clock()
+        for count in range(self.max_attempts):
+            why = self._await_turn(earliest, deadline)
+            if why is not None:
+                raise GaveUp(failure, why, max(0, count - 1))
+            found = attempt(deadline - self.clock())
+            if isinstance(found, bytes):
+                return found, count
+            failure = found
+            earliest = self.clock() + (self._backoff(count) if found.delay_s is None else found.delay_s)
+            if found.limited:
+                with self._lock:
+                    self._resume = max(self._resume, earliest)
+            if not found.retry or count + 1 == self.max_attempts:
+                break
+        raise GaveUp(failure, f"after {count + 1} attempts" if count else "", count)
+
+    def _await_turn(self, earliest: float, deadline: float) -> str | None:
+        """Wait until this thread may send; say why not, if that is after the deadline."""
+        with self._lock:
+            spread = self._random.random() * SPREAD_S
+        while True:
+            now = self.clock()
+            with self._lock:
+                resume = self._resume + spread if self._resume > now else -math.inf
+            wait = max(earliest, resume) - now
+            left = max(0.0, deadline - now)
+            if left <= 0 or wait >= left:
+                return f"the next attempt could start in {max(0.0, wait):.1f} s, {left:.1f} s are left"
+            if wait <= 0:
+                return None
+            self._sleep(wait)
+
+    def _backoff(self, count: int) -> float:
+        with self._lock:
+            jitter = 1 - 0.25 * self._random.random()
+        return min(LONGEST_DELAY_S, FIRST_DELAY_S * 2.0 ** min(count, 10)) * jitter
+
+    @contextmanager
+    def one_writer(self, prefix: str | None, deadline: float) -> Iterator[None]:
+        """Let one thread write a prefix to the prompt cache before the others read it; None = no cache."""
+        if prefix is None:
+            yield
+            return
+        with self._lock:
+            warm = self.clock() - self._warmed.get(prefix, -math.inf) < CACHE_LIFE_S
+            others = self._writing.get(prefix)
+            if not warm and others is None:
+                own = self._writing[prefix] = threading.Event()
+            else:
+                own = None
+        if own is None and not warm and others is not None:
+            others.wait(max(0.0, deadline - self.clock()))
+        try:
+            yield
+            with self._lock:
+                if len(self._warmed) >= MAX_PREFIXES:
+                    self._warmed.clear()
+                self._warmed[prefix] = self.clock()
+        finally:
+            if own is not None:
+                with self._lock:
+                    self._writing.pop(prefix, None)
+                own.set()
+
+
+def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
+    """Return the seconds that a server asks to wait, or None.
+
+    ``retry-after-ms`` goes before ``retry-after``, which holds seconds or a date; ``now`` is Unix time.
+
+    >>> retry_after_s({"retry-after": "7"}, 0.0), retry_after_s({"retry-after-ms": "250"}, 0.0)
+    (7.0, 0.25)
+    >>> retry_after_s({"retry-after": "Thu, 01 Jan 1970 00:00:09 GMT"}, 4.0), retry_after_s({}, 0.0)
+    (5.0, None)
+    """
+    for key, scale in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers[key]) * scale
+        except (KeyError, ValueError):
+            continue
+        if 0 <= seconds < math.inf:
+            return seconds
+    parsed = email.utils.parsedate_tz(headers.get("retry-after", ""))
+    if parsed is None:
+        return None
+    try:
+        return max(0.0, email.utils.mktime_tz(parsed) - now)
+    except (ValueError, OverflowError):
+        return None
