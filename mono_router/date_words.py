@@ -159,13 +159,17 @@ def _ordered(text: str, words: Sequence[str], languages: tuple[str, ...]) -> tup
     return (first, *(name for name in languages if name != first))
 
 
-def language_of(text: str, languages: Sequence[str] = ("en", "ar", "es")) -> str:
+def language_of(
+    text: str, languages: Sequence[str] = ("en", "ar", "es"), *, words: Sequence[str] | None = None
+) -> str:
     """Return the language of a text among those given: by script, then by its small words.
+
+    ``words`` are those of the text, normalised, where they are at hand.
 
     >>> language_of("quiero una mesa"), language_of("احجز طاولة"), language_of("a table")
     ('es', 'ar', 'en')
     """
-    return _ordered(text, normalize(text).split(), tuple(languages))[0]
+    return _ordered(text, normalize(text).split() if words is None else words, tuple(languages))[0]
 
 
 @lru_cache(maxsize=4)

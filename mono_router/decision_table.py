@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -39,14 +38,36 @@ N_FUSED = 10
 """Length of the fused list that is kept for recall at k."""
 
 
+@dataclass(frozen=True)
+class ToolFacts:
+    """What decisions need to know of a catalog's tools; the arrays end in a False for tool -1."""
+
+    tools: Mapping[str, Tool]
+    ids: tuple[str, ...]
+    """Ids by tool number."""
+    writes: NDArray[np.bool_]
+    requires_arguments: NDArray[np.bool_]
+    """Whether there are required user arguments."""
+    takes_arguments: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, tools: Sequence[Tool]) -> ToolFacts:
+        """Return the facts of tools in id order."""
+        return cls(
+            tools={tool.id: tool for tool in tools},
+            ids=tuple(tool.id for tool in tools),
+            writes=np.array([*(tool.effects == "write" for tool in tools), False]),
+            requires_arguments=np.array([*(bool(tool.required) for tool in tools), False]),
+            takes_arguments=np.array([*(bool(tool.properties) for tool in tools), False]),
+        )
+
+
 @dataclass(kw_only=True)
 class EvidenceTable:
     """Evidence on n messages over one catalog. Columns that a row does not use hold tool -1."""
 
     queries: tuple[Query, ...]
-    tools: Mapping[str, Tool]
-    ids: tuple[str, ...]
-    """Ids of the catalog, by tool number."""
+    facts: ToolFacts
     union: NDArray[np.int32]
     """Tool numbers (n, n_union), ascending, then -1."""
     lexical: NDArray[np.float64]
@@ -74,26 +95,20 @@ class EvidenceTable:
         self.recall_answers = self.recall_answers or [{} for _ in range(n)]
         self.answers = self.answers or [{} for _ in range(n)]
         self.filled = self.filled or [{} for _ in range(n)]
-        self._known = [self.tools[i] for i in self.ids]
-        self._asks = np.where(self.requires_arguments[self.union], -1, 0).astype(np.int8)
+        self._asks = np.where(self.facts.requires_arguments[self.union], -1, 0).astype(np.int8)
 
     def __len__(self) -> int:
         return len(self.queries)
 
-    @cached_property
-    def writes(self) -> NDArray[np.bool_]:
-        """Whether each tool of the catalog has effects: write."""
-        return np.array([tool.effects == "write" for tool in self._known] + [False])
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """Tools by id."""
+        return self.facts.tools
 
-    @cached_property
-    def requires_arguments(self) -> NDArray[np.bool_]:
-        """Whether each tool of the catalog has required user arguments."""
-        return np.array([bool(self.tools[i].required) for i in self.ids] + [False])
-
-    @cached_property
-    def takes_arguments(self) -> NDArray[np.bool_]:
-        """Whether each tool of the catalog has user arguments."""
-        return np.array([bool(self.tools[i].properties) for i in self.ids] + [False])
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Ids of the catalog, by tool number."""
+        return self.facts.ids
 
     @property
     def n_bytes(self) -> int:
@@ -151,25 +166,27 @@ class EvidenceTable:
             tool_chars=self.tool_chars,
             recall_answers=self.recall_answers[i],
             answers=self.answers[i],
-            filled=_Filling(self, i) if self.fill is not None else self.filled[i],
+            filled=LazyFill(lambda tool: self.fill_for(i, tool)) if self.fill is not None else self.filled[i],
         )
 
 
-class _Filling(Mapping[str, Filled]):
-    """What a selector fills in for one message, extracted when first asked for."""
+class LazyFill(Mapping[str, Filled]):
+    """What a selector fills in for one message, extracted when a tool is first asked for."""
 
-    def __init__(self, table: EvidenceTable, i: int) -> None:
-        self._table = table
-        self._i = i
+    def __init__(self, fill: Callable[[str], Filled]) -> None:
+        self._fill = fill
+        self._known: dict[str, Filled] = {}
 
     def __getitem__(self, tool: str) -> Filled:
-        return self._table.fill_for(self._i, tool)
+        if tool not in self._known:
+            self._known[tool] = self._fill(tool)
+        return self._known[tool]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._table.filled[self._i])
+        return iter(self._known)
 
     def __len__(self) -> int:
-        return len(self._table.filled[self._i])
+        return len(self._known)
 
 
 def _hits(
@@ -417,7 +434,9 @@ class TableDecider:
         if self.calibration is not None:
             p_tool, p_first, p_second = self._calibrated(signals)
         assert own.min_confidence is not None
-        refused = (p_tool < own.min_confidence) | (table.writes[first] & (p_tool < own.min_write_confidence))
+        refused = (p_tool < own.min_confidence) | (
+            table.facts.writes[first] & (p_tool < own.min_write_confidence)
+        )
         close = np.round(p_first - p_second, SCORE_DECIMALS) < own.min_margin
         ambiguous = ~refused & close & (ranking.size > 1)
         chosen = ~refused & ~ambiguous & ~empty
@@ -483,7 +502,7 @@ class TableDecider:
         rows, columns = np.nonzero(table.lexical_rank == 0)
         best[rows] = table.union[rows, columns]
         among = (candidates == best[:, None]).any(axis=1)
-        return (best >= 0) & (self._best >= level) & ~table.takes_arguments[best] & among, best
+        return (best >= 0) & (self._best >= level) & ~table.facts.takes_arguments[best] & among, best
 
     def _signals(
         self, settings: Settings, recalled: NDArray[np.bool_], *shares: NDArray[np.float64]

@@ -30,6 +30,7 @@ from mono_router.heads import (
     training_texts,
 )
 from mono_router.lexical import top_hits
+from mono_router.neutral import LANGUAGES, REQUESTS, SMALL_TALK
 from mono_router.records import SCORE_DECIMALS, Encoder, Hit
 from mono_router.vectors import VectorCache
 
@@ -217,6 +218,8 @@ CLAUSE = 0.3
 """Share of the best clause against the whole message, where a message has several."""
 LOG_RANGE = 20.0
 """With examples the score is 1 + log-probability / LOG_RANGE, cut at 0: linear in what fusion weighs."""
+MIN_CHECKED = 8
+"""Least number of tools with two examples in a language for a self-check on them."""
 TRUSTED = 0.5
 """Trust from which an encoder's vectors are worth fitting heads on."""
 TRUST_LOW, TRUST_SPAN = 1.0, 1.5
@@ -228,9 +231,8 @@ class EmbeddingRetriever:
 
     A tool's vector is the mean of four views of its description, and tools are centred on their mean.
     Where at least half of the tools have examples, a multinomial head over those scores instead (see
-    :mod:`mono_router.heads`). ``trust`` in [0, 1] tells whether the encoder knows the catalog's language
-    at all: it compares how well each tool's name finds its own description, or an example its tool,
-    among all.
+    :mod:`mono_router.heads`). Trust in [0, 1] tells whether the encoder knows a language at all: how well
+    a tool's name finds its own description, an example its tool, a sentence its translation, among all.
 
     Parameters
     ----------
@@ -273,9 +275,12 @@ class EmbeddingRetriever:
             self.cache = VectorCache(encoder, user_folder() if cache == "user" else cache)
         self._lock = threading.Lock()
         self._heads: EmbeddingHeads | None = None
+        self._languages = [texts.guess_language(text) for text in self._training.texts]
+        self._trusts: dict[str, float] = {}
         self._fit(self.encode(views, "passage"))
-        self.trust *= float(getattr(encoder, "trust", 1.0))
-        """How far the fusion may rely on these scores, [0, 1]."""
+        self._limit = float(getattr(encoder, "trust", 1.0))
+        self.trust *= self._limit
+        """How far the fusion may rely on these scores, over all languages of the catalog, [0, 1]."""
 
     def encode(self, messages: Sequence[str], kind: Kind = "query") -> NDArray[np.float64]:
         """Return cached vectors (n, d) of texts as the encoder is shown them."""
@@ -308,21 +313,53 @@ class EmbeddingRetriever:
         self.trust = self._self_check(stacked)
 
     def _self_check(self, views: NDArray[np.float64]) -> float:
-        """How many spreads an example lies closer to its tool's others, or a name to its description."""
+        """How well examples find their tool's others, or names their descriptions."""
+        found = self._examples_check(None)
+        if found is None:
+            step = max(1, len(views) // 1000)
+            found = _trust(views[::step, 0], views[::step, 1]) if len(views) > 2 else 1.0
+        return found
+
+    def _examples_check(self, language: str | None) -> float | None:
+        """How well the first example of a tool finds the tool's others, in one language or in all."""
         training = self._training
-        said = ~training.is_description
-        counts = np.bincount(training.tool[said], minlength=len(self.ids))
-        several = np.flatnonzero(counts > 1)
-        if len(several) > 2:
-            several = several[:: max(1, len(several) // 1000)]
-            rows = {t: np.flatnonzero(said & (training.tool == t)) for t in several.tolist()}
-            one = self.encode([training.texts[rows[t][0]] for t in several.tolist()])
-            rest = [
-                self.encode([training.texts[i] for i in rows[t][1:4]]).mean(axis=0) for t in several.tolist()
-            ]
-            return _trust(one, np.stack(rest))
-        step = max(1, len(views) // 1000)
-        return _trust(views[::step, 0], views[::step, 1]) if len(views) > 2 else 1.0
+        rows: dict[int, list[int]] = {}
+        for i, own in enumerate(self._languages):
+            if not training.is_description[i] and language in (None, own):
+                rows.setdefault(int(training.tool[i]), []).append(i)
+        several = [row[:4] for row in rows.values() if len(row) > 1]
+        if len(several) < MIN_CHECKED:
+            return None
+        several = several[:: max(1, len(several) // 1000)]
+        one = self.encode([training.texts[row[0]] for row in several])
+        rest = [self.encode([training.texts[i] for i in row[1:]]).mean(axis=0) for row in several]
+        return _trust(one, np.stack(rest))
+
+    def trust_of(self, messages: Sequence[str]) -> NDArray[np.float64]:
+        """Return how far the scores of each message may be relied on, (n,), by the message's language.
+
+        A language that the catalog's examples hold is checked on them; another one by whether our
+        neutral sentences in it find their translation into the catalog's main language.
+        """
+        found = np.empty(len(messages))
+        for i, message in enumerate(messages):
+            language = texts.guess_language(message)
+            if language not in self._trusts:
+                self._trusts[language] = self._limit * self._language_trust(language)
+            found[i] = self._trusts[language]
+        return found
+
+    def _language_trust(self, language: str) -> float:
+        main = max(LANGUAGES, key=self._languages.count) if self._languages else "en"
+        if language == main or self.trust == 0:
+            return self.trust / self._limit if self._limit else 0.0
+        inside = self._examples_check(language)
+        if inside is not None:
+            return inside
+        one, other = (LANGUAGES.index(name) for name in (language, main))
+        parallel = SMALL_TALK + REQUESTS
+        vectors = [self.encode([row[place] for row in parallel]) for place in (one, other)]
+        return _trust(vectors[0], vectors[1])
 
     def scores(self, messages: Sequence[str]) -> NDArray[np.float32]:
         """Return the similarity of every tool, float32 (n_messages, n_tools), id order, about [-1, 1]."""

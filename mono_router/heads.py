@@ -8,10 +8,8 @@ Fitting is deterministic and does not depend on the order of the catalog.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,6 +41,7 @@ WORD_SHARE = 0.5
 CHAR_N, WORD_N = (2, 5), (1, 2)
 N_COMPONENTS, MAX_EIGEN = 400, 1000
 """Kernel components of the lexical head; above so many texts it is a ridge on the same kernel instead."""
+_DENSE_CELLS = 12_000_000
 
 
 @dataclass(frozen=True)
@@ -164,31 +163,31 @@ def _logistic(
 
 # --- lexical head ------------------------------------------------------------------------------
 
-_WORD = re.compile(r"\w+")
 
+def char_grams(word: str) -> list[str]:
+    """Return the character n-grams of a word with a space on each side, as scikit-learn's char_wb has them.
 
-@lru_cache(maxsize=200_000)
-def _char_grams(word: str) -> tuple[str, ...]:
-    """Character n-grams of a word padded with a space on each side, as scikit-learn's char_wb gives them."""
+    >>> char_grams("a")
+    [' a', 'a ', ' a ']
+    """
     padded = f" {word} "
     found: list[str] = []
     for n in range(CHAR_N[0], CHAR_N[1] + 1):
         found.extend(padded[i : i + n] for i in range(len(padded) - n + 1))
         if len(padded) <= n:
             break
-    return tuple(found)
+    return found
 
 
-def lexical_features(text: str) -> list[str]:
-    """Return the features of a prepared text: character n-grams (``c``) and word n-grams (``w``).
+def word_grams(words: Sequence[str]) -> list[str]:
+    """Return the words and their neighbouring pairs.
 
-    >>> lexical_features("a b")
-    ['c a', 'ca ', 'c a ', 'c b', 'cb ', 'c b ', 'wa', 'wb', 'wa b']
+    >>> word_grams(["a", "b"])
+    ['a', 'b', 'a b']
     """
-    words = _WORD.findall(text)
-    found = [f"c{gram}" for word in text.split() for gram in _char_grams(word)]
-    for n in range(WORD_N[0], WORD_N[1] + 1):
-        found.extend("w" + " ".join(words[i : i + n]) for i in range(len(words) - n + 1))
+    found = list(words)
+    for n in range(max(2, WORD_N[0]), WORD_N[1] + 1):
+        found.extend(" ".join(words[i : i + n]) for i in range(len(words) - n + 1))
     return found
 
 
@@ -206,48 +205,62 @@ class LexicalHead:
 
         self._prepare = prepare
         self.n_tools = training.n_tools
-        prepared = [prepare(text) for text in training.texts]
+        prepared = [prepare(text).split() for text in training.texts]
         self._numbers: dict[str, int] = {}
+        self._known: dict[str, NDArray[np.int64]] = {}
         df: list[int] = []
-        for text in prepared:
-            for feature in sorted(set(lexical_features(text))):
+        for words in prepared:
+            features = {f"c{gram}" for word in words for gram in char_grams(word)}
+            for feature in sorted(features | {f"w{gram}" for gram in word_grams(words)}):
                 number = self._numbers.setdefault(feature, len(self._numbers))
                 if number == len(df):
                     df.append(0)
                 df[number] += 1
-        self._is_word = np.array([f[0] == "w" for f in self._numbers])
+        self._is_word = np.array([feature[0] == "w" for feature in self._numbers], dtype=bool)
         self._idf = 1.0 + np.log((1 + len(prepared)) / (1 + np.array(df, dtype=np.float64)))
         self._texts = self._matrix(prepared)
         self._by_feature = self._texts.T.tocsr()
+        self._dense: NDArray[np.float32] | None = None
+        if self._texts.shape[0] * self._texts.shape[1] <= _DENSE_CELLS:
+            self._dense = np.asarray(self._by_feature.toarray(), dtype=np.float32)
         self.weights: NDArray[np.float32] | None = None
         if not head:
             return
-        rows = sp.csr_matrix(sp.vstack([self._texts, self._matrix([prepare(text) for text in neutral])]))
+        rows = sp.csr_matrix(
+            sp.vstack([self._texts, self._matrix([prepare(text).split() for text in neutral])])
+        )
         y = np.r_[training.tool, np.full(len(neutral), training.n_tools)]
         w = np.r_[training.weights, np.full(len(neutral), NEUTRAL_WEIGHT)]
         coefficients, self._bias = _kernel_head(np.asarray((rows @ rows.T).toarray()), y, w, self.n_tools + 1)
         self.weights = np.asarray(rows.T @ coefficients, dtype=np.float32)
 
-    def _row(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def _row(self, words: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Feature numbers and values of a prepared text."""
-        counts: dict[int, int] = {}
-        for feature in lexical_features(text):
-            number = self._numbers.get(feature)
-            if number is not None:
-                counts[number] = counts.get(number, 0) + 1
-        numbers = np.fromiter(counts, np.int64, len(counts))
-        values = (1.0 + np.log(np.fromiter(counts.values(), np.float64, len(counts)))) * self._idf[numbers]
+        parts = [self._char_numbers(word) for word in words]
+        pairs = [self._numbers[key] for gram in word_grams(words) if (key := f"w{gram}") in self._numbers]
+        parts.append(np.array(pairs, dtype=np.int64))
+        found, counts = np.unique(np.concatenate(parts), return_counts=True)
+        numbers: NDArray[np.int64] = found
+        values = (1.0 + np.log(counts)) * self._idf[numbers]
         word = self._is_word[numbers]
-        for family, share in ((word, WORD_SHARE), (~word, 1.0)):
-            length = float(np.sqrt((values[family] ** 2).sum()))
-            if length > 0:
-                values[family] *= share / length
-        return numbers, values
+        squares = values * values
+        lengths = np.sqrt(squares @ word), np.sqrt(squares @ ~word)
+        scale = np.where(word, WORD_SHARE / max(lengths[0], 1e-12), 1.0 / max(lengths[1], 1e-12))
+        return numbers, values * scale
 
-    def _matrix(self, prepared: Sequence[str]) -> Any:
+    def _char_numbers(self, word: str) -> NDArray[np.int64]:
+        known = self._known.get(word)
+        if known is None:
+            here = [self._numbers[key] for gram in char_grams(word) if (key := f"c{gram}") in self._numbers]
+            known = np.array(here, dtype=np.int64)
+            if len(self._known) < 200_000:
+                self._known[word] = known
+        return known
+
+    def _matrix(self, prepared: Sequence[Sequence[str]]) -> Any:
         import scipy.sparse as sp
 
-        found = [self._row(text) for text in prepared]
+        found = [self._row(words) for words in prepared]
         bounds = np.cumsum([0, *(len(numbers) for numbers, _ in found)])
         numbers = np.concatenate([n for n, _ in found]) if found else np.empty(0, dtype=np.int64)
         values = np.concatenate([v for _, v in found]) if found else np.empty(0)
@@ -258,7 +271,7 @@ class LexicalHead:
         found = np.zeros((len(messages), self.n_tools + 1))
         nearest = np.zeros(len(messages))
         for i, message in enumerate(messages):
-            numbers, values = self._row(self._prepare(message))
+            numbers, values = self._row(self._prepare(message).split())
             if not len(numbers):
                 found[i] = 0.0 if self.weights is None else self._bias
                 continue
@@ -271,6 +284,8 @@ class LexicalHead:
     def _nearest(self, numbers: NDArray[np.int64], values: NDArray[np.float64]) -> float:
         if not len(numbers):
             return 0.0
+        if self._dense is not None:
+            return float((values @ self._dense[numbers]).max())
         part = self._by_feature
         spans = [slice(part.indptr[i], part.indptr[i + 1]) for i in numbers.tolist()]
         rows = np.concatenate([part.indices[span] for span in spans])

@@ -159,6 +159,7 @@ class LexicalRetriever:
         )
         self.floor = math.log(1 + 2 * max(1, len(catalog)))
         """Mass that scores one half."""
+        self._recent: dict[str, tuple[list[str], tuple[str, ...]]] = {}
         self._numbers: dict[str, int] = {}
         self._known: dict[str, NDArray[np.int64]] = {}
         self._index([fields(tool) for tool in catalog])
@@ -170,23 +171,28 @@ class LexicalRetriever:
 
     # --- features -----------------------------------------------------------------------------
 
-    def _prepared(self, text: str) -> str:
-        return written_arabic(text) if self.settings.rewrite_dialects else text
-
     def _keys(self, raw: str, reduced: str) -> list[str]:
         """Features of one word."""
         grams = texts.char_ngrams(raw) if self.settings.char_ngrams else ()
         return [f"w{reduced}", *(f"#{gram}" for gram in grams)]
 
-    def _pairs(self, text: str) -> Iterator[tuple[str, str]]:
-        """Each word as it stands and reduced."""
-        raw = texts.words(text, self._whole_words)
-        return zip(raw, texts.words(text, self.layers), strict=True)
+    def _split(self, text: str) -> tuple[list[str], tuple[str, ...]]:
+        """Words as they stand and reduced; the last texts are kept, since stages ask for them in turn."""
+        found = self._recent.get(text)
+        if found is None:
+            raw = texts.words(
+                written_arabic(text) if self.settings.rewrite_dialects else text, self._whole_words
+            )
+            found = raw, tuple(texts.reduced(word, self.layers) for word in raw)
+            if len(self._recent) > 256:
+                self._recent = {}
+            self._recent[text] = found
+        return found
 
     def features(self, message: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return a message's feature numbers and weights: 1 for a word, 1 + ln(count) for a 4-gram."""
         parts = []
-        for raw, reduced in self._pairs(self._prepared(message)):
+        for raw, reduced in zip(*self._split(message), strict=True):
             known = self._known.get(raw)
             if known is None:
                 here = [self._numbers[k] for k in self._keys(raw, reduced) if k in self._numbers]
@@ -237,7 +243,7 @@ class LexicalRetriever:
         values: list[float] = []
         for column, texts_ in enumerate(entries):
             for text, share in texts_:
-                for raw, reduced in self._pairs(self._prepared(text)):
+                for raw, reduced in zip(*self._split(text), strict=True):
                     if not said and raw in texts.STOP_WORDS:
                         continue
                     for key in self._keys(raw, reduced):
@@ -285,7 +291,7 @@ class LexicalRetriever:
                 self._exact.setdefault(tokens, []).append(column)
 
     def _tokens(self, text: str) -> tuple[str, ...]:
-        return tuple(texts.words(self._prepared(text), self.layers))
+        return self._split(text)[1]
 
     # --- scores -------------------------------------------------------------------------------
 

@@ -75,6 +75,10 @@ FAMILIAR, MATCHED, DESCRIPTION_LEVEL = 0.70, 2.75, -3.16
 """P(some tool): familiarity to the encoder, ln(1 + mass / floor), level; on dev of metatool and sgd."""
 MATCHED_ALONE, LEVEL_ALONE = 3.6, -3.0
 """The same without an encoder."""
+NAMED = {True: 0.1, False: 0.3}
+"""Share of description evidence beside heads, with and without an encoder, where descriptions are names."""
+DESCRIBED = 0.5
+"""The same where most descriptions say more than the name."""
 PENDING_ODDS = 3.0
 """A call that waits for an answer is the likelier by this, unless the message says something else."""
 
@@ -194,13 +198,15 @@ class LocalSelector:
 
 
 class _ExampleEvidence:
-    """Log-odds from heads over examples."""
+    """Log-odds from heads over examples; words alone where the encoder does not know the language."""
 
     def __init__(self, selector: LocalSelector, training: TrainingTexts) -> None:
         self._selector = selector
         retriever = selector.retriever
-        own = isinstance(retriever, EmbeddingRetriever) and retriever.trust >= TRUSTED
-        self._retriever = retriever if isinstance(retriever, EmbeddingRetriever) and own else None
+        known = isinstance(retriever, EmbeddingRetriever) and retriever.trust >= TRUSTED
+        self._retriever = retriever if isinstance(retriever, EmbeddingRetriever) and known else None
+        self._descriptions = DescriptionEvidence(selector.catalog, selector.lexical)
+        self._rich = _described(selector.catalog)
         neutral = neutral_sentences()
         self._lexical = LexicalHead(training, neutral, self._prepared, head=True)
         self._embedding = None
@@ -208,34 +214,52 @@ class _ExampleEvidence:
             self._embedding = EmbeddingHeads(training, neutral, self._retriever.encode)
         elif self._retriever is not None:
             self._embedding = self._retriever.heads
-        self.slope, self.level = self._no_tool_level(training, neutral)
+        self._levels = self._no_tool_levels(training, neutral)
 
     def _prepared(self, text: str) -> str:
-        own = self._selector.lexical.settings
-        text = written_arabic(text) if own.rewrite_dialects else text
-        layers = dataclasses.replace(self._selector.lexical.layers, stem=False)
-        return texts.normalize_words(text, layers)
+        own = self._selector.lexical
+        text = written_arabic(text) if own.settings.rewrite_dialects else text
+        return texts.normalize_words(text, dataclasses.replace(own.layers, stem=False))
 
-    def _no_tool_level(self, training: TrainingTexts, neutral: Sequence[str]) -> tuple[float, float]:
-        """Slope and level of the no-tool score, from heads on one half of the catalog on the other."""
+    def _no_tool_levels(
+        self, training: TrainingTexts, neutral: Sequence[str]
+    ) -> dict[bool, tuple[float, float]]:
+        """Slope and level of the no-tool score with and without the encoder.
+
+        Heads on one half of the catalog's examples and neutral sentences score the other half.
+        """
         held = training.place % 2 == 1
+        default = (NO_TOOL_SLOPE, NO_TOOL_LEVEL)
         if held.sum() < 10:
-            return NO_TOOL_SLOPE, NO_TOOL_LEVEL
-        from sklearn.linear_model import LogisticRegression
-
+            return {True: default, False: default}
         half = training.where(~held)
-        lexical = LexicalHead(half, neutral[::2], self._prepared, head=self._retriever is None)
+        lexical = LexicalHead(half, neutral[::2], self._prepared, head=True)
         embedding = None
         if self._retriever is not None:
             embedding = EmbeddingHeads(half, neutral[::2], self._retriever.encode)
         places = np.flatnonzero(held)
         places = places[:: max(1, len(places) // 300)]
-        inside = self._some_tool(self._parts([training.texts[i] for i in places], lexical, embedding))
-        outside = self._some_tool(self._parts(neutral[1::2], lexical, embedding))
-        x = np.concatenate([inside, outside])[:, None]
-        y = np.r_[np.ones(len(inside)), np.zeros(len(outside))]
-        w = np.where(y == 1, 100.0 / len(inside), 100.0 / len(outside))
-        model = LogisticRegression(C=1.0).fit(x, y, sample_weight=w)
+        inside = [training.texts[i] for i in places]
+        levels = {False: self._level(inside, neutral[1::2], lexical, None)}
+        levels[True] = levels[False]
+        if embedding is not None:
+            levels[True] = self._level(inside, neutral[1::2], lexical, embedding)
+        return levels
+
+    def _level(
+        self,
+        inside: Sequence[str],
+        outside: Sequence[str],
+        lexical: LexicalHead,
+        embedding: EmbeddingHeads | None,
+    ) -> tuple[float, float]:
+        from sklearn.linear_model import LogisticRegression
+
+        one = _some_tool(self._parts(inside, lexical, embedding))
+        two = _some_tool(self._parts(outside, lexical, embedding))
+        y = np.r_[np.ones(len(one)), np.zeros(len(two))]
+        weights = np.where(y == 1, 100.0 / len(one), 100.0 / len(two))
+        model = LogisticRegression(C=1.0).fit(np.r_[one, two][:, None], y, sample_weight=weights)
         return float(model.coef_[0, 0]), float(model.intercept_[0])
 
     def _parts(
@@ -264,18 +288,43 @@ class _ExampleEvidence:
             rank = rank + GAUSSIAN_SHARE * log_softmax(gaussian)
         return Parts(SHARPNESS * rank, features)
 
-    def _some_tool(self, parts: Parts) -> NDArray[np.float64]:
-        table = NO_TOOL_PARTS if "cosine" in parts.features else NO_TOOL_PARTS_LEXICAL
-        found = np.zeros(len(parts.rank))
-        for name, values in parts.features.items():
-            weight, spread = table[name]
-            found += weight * values / spread
+    def log_odds(self, messages: Sequence[str], embedding: NDArray[np.float32] | None) -> NDArray[np.float64]:
+        found = np.empty((len(messages), len(self._selector.catalog)))
+        trusted = np.zeros(len(messages), dtype=bool)
+        if self._embedding is not None and self._retriever is not None:
+            trusted = self._retriever.trust_of(messages) >= TRUSTED
+        described = self._descriptions.scores(messages)
+        for with_encoder in (True, False):
+            rows = np.flatnonzero(trusted == with_encoder)
+            if not len(rows):
+                continue
+            part = [messages[i] for i in rows.tolist()]
+            parts = self._parts(part, self._lexical, self._embedding if with_encoder else None)
+            slope, level = self._levels[with_encoder]
+            share = DESCRIBED if self._rich else NAMED[with_encoder]
+            ranked = log_softmax(parts.rank + share * described[rows])
+            found[rows] = (slope * _some_tool(parts) + level)[:, None] + ranked
         return found
 
-    def log_odds(self, messages: Sequence[str], embedding: NDArray[np.float32] | None) -> NDArray[np.float64]:
-        parts = self._parts(messages, self._lexical, self._embedding)
-        some = self.slope * self._some_tool(parts) + self.level
-        return some[:, None] + log_softmax(parts.rank)
+
+def _some_tool(parts: Parts) -> NDArray[np.float64]:
+    """Evidence that some tool is right, (n,)."""
+    table = NO_TOOL_PARTS if "cosine" in parts.features else NO_TOOL_PARTS_LEXICAL
+    found = np.zeros(len(parts.rank))
+    for name, values in parts.features.items():
+        weight, spread = table[name]
+        found += weight * values / spread
+    return found
+
+
+def _described(catalog: Catalog) -> bool:
+    """Whether the descriptions of most tools say more than their names do."""
+    n_rich = 0
+    for tool in catalog:
+        named = set(texts.words(texts.identifier_words(f"{tool.id} {tool.title}")))
+        said = {w for w in texts.words(tool.description) if w not in texts.STOP_WORDS}
+        n_rich += len(said - named) >= 2
+    return 2 * n_rich >= len(catalog)
 
 
 class _DescriptionEvidence:
@@ -289,12 +338,14 @@ class _DescriptionEvidence:
         lexical, retriever = self._selector.lexical, self._selector.retriever
         rank = self._evidence.scores(messages)
         matched = np.log1p(lexical.mass(messages).max(axis=1, initial=0.0) / lexical.floor)
-        trust = float(getattr(retriever, "trust", 1.0)) if embedding is not None else 0.0
         some = MATCHED_ALONE * matched + LEVEL_ALONE
-        if embedding is not None and trust > 0:
-            share = EMBEDDING_SHARE * trust
+        if embedding is not None:
+            trust = np.ones(len(messages))
+            if isinstance(retriever, EmbeddingRetriever):
+                trust = retriever.trust_of(messages)
+                near = FAMILIAR * retriever.familiarity(messages) + MATCHED * matched + DESCRIPTION_LEVEL
+                some = np.where(trust >= TRUSTED, near, some)
+            share = EMBEDDING_SHARE * trust[:, None]
             rank = (1 - share) * rank + share * standardized(embedding.astype(np.float64))
-            if isinstance(retriever, EmbeddingRetriever) and trust >= TRUSTED:
-                some = FAMILIAR * retriever.familiarity(messages) + MATCHED * matched + DESCRIPTION_LEVEL
         odds: NDArray[np.float64] = some[:, None] + log_softmax(DESCRIPTION_SHARPNESS * rank)
         return odds

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mono_router.catalog import Catalog
-from mono_router.decision import Calibration, Need, Verdict, decide, shown_to_model
-from mono_router.decision_table import EvidenceTable, TableDecider, Verdicts
+from mono_router.decision import Calibration, Evidence, Need, Verdict, decide, shown_to_model
+from mono_router.decision_table import EvidenceTable, LazyFill, TableDecider, ToolFacts, Verdicts
 from mono_router.embedding import EmbeddingRetriever
-from mono_router.fusion import MISSED
+from mono_router.fusion import MISSED, Scale
 from mono_router.lexical import LexicalRetriever
 from mono_router.local import LocalSelector
 from mono_router.models.recorded import NotRecorded
@@ -28,6 +28,8 @@ from mono_router.records import (
     SCORE_DECIMALS,
     Answer,
     Encoder,
+    Filled,
+    Hit,
     Memory,
     Model,
     Query,
@@ -100,7 +102,8 @@ class Router:
         self.retriever: Retriever | None = retriever
         if encoder is not None:
             self.retriever = EmbeddingRetriever(catalog, encoder)
-        self.tools: Mapping[str, Tool] = {tool.id: tool for tool in catalog}
+        self.facts = ToolFacts.of(catalog.tools)
+        self.tools: Mapping[str, Tool] = self.facts.tools
         self._build(self._given_settings)
 
     def _build(self, settings: Settings) -> None:
@@ -199,6 +202,8 @@ class Router:
     def trace(self, query: Query, *, within: Iterable[str] | None = None) -> Trace:
         """Return the trace of a query."""
         start = time.perf_counter()
+        if self.selector_scores and self.settings.recall.source in ("embedding", "none"):
+            return self._trace_alone(self._checked(query), within, start)
         table = self.score([query], within=[within])
         scored = time.perf_counter()
         verdict, spent = self._complete(table, 0)
@@ -208,6 +213,72 @@ class Router:
         timings["selection_ms"] += (done - scored) * 1e3 - spent["recall"]
         timings["total_ms"] = (done - start) * 1e3
         return self._trace(table, 0, verdict, timings)
+
+    def _trace_alone(self, query: Query, within: Iterable[str] | None, start: float) -> Trace:
+        """One message without the tables that many share: the same evidence, an order faster to build."""
+        lexical = self.lexical.scores([query.message])
+        first = time.perf_counter()
+        embedding, shown = self._embedding([query], [self.settings])
+        second = time.perf_counter()
+        log_odds = self._log_odds([query], embedding)
+        assert log_odds is not None
+        evidence = self._evidence(
+            query, self._offered(within), lexical, embedding if shown else None, log_odds
+        )
+        verdict = decide(evidence, self.settings, self.tools, self.calibrator)
+        third = time.perf_counter()
+        timings = {
+            "lexical_ms": (first - start) * 1e3,
+            "recall_ms": (second - first) * 1e3,
+            "selection_ms": (third - second) * 1e3,
+            "total_ms": (third - start) * 1e3,
+        }
+        return self._made_trace(query, verdict, Usage(), timings)
+
+    def _evidence(
+        self,
+        query: Query,
+        offered: tuple[str, ...] | None,
+        lexical: NDArray[np.float32],
+        embedding: NDArray[np.float32] | None,
+        log_odds: NDArray[np.float64],
+    ) -> Evidence:
+        """What ``score`` and :meth:`EvidenceTable.row` make of one message."""
+        ids, own = self.catalog.ids, self.settings
+        mask = self._mask([query.message], [offered])
+        row = _rounded(lexical)[0]
+        if mask is not None:
+            row = np.where(mask[0], row, 0.0)
+        hits = _hits(row, ids, max(2, own.lexical.candidate_limit), 0.0, "lexical")
+        names = {hit.tool for hit in hits}
+        near_hits, near_scale, near = None, Scale(), row
+        if embedding is not None:
+            near = _rounded(embedding)[0]
+            near_scale = Scale(*_scales(near[None], mask, self._trust([query.message]))[0].tolist())
+            if mask is not None:
+                near = np.where(mask[0], near, -np.inf)
+            width = max(2, min(own.recall.candidate_limit, own.recall.ask_limit))
+            near_hits = _hits(near, ids, width, -np.inf, "embedding")
+            names.update(hit.tool for hit in near_hits)
+        pending = self._pending(query, mask, 0)
+        if pending >= 0:
+            names.add(ids[pending])
+        place = self.catalog.position
+        selector = self.selector
+        fill = getattr(selector, "fill", None)
+        return Evidence(
+            lexical=hits,
+            embedding=near_hits,
+            lexical_scores={name: float(row[place[name]]) for name in names},
+            embedding_scores={} if embedding is None else {n: float(near[place[n]]) for n in names},
+            log_odds={name: float(log_odds[0, place[name]]) for name in names},
+            lexical_scale=Scale(*_scales(row[None], mask)[0].tolist()),
+            embedding_scale=near_scale,
+            pending=ids[pending] if pending >= 0 else None,
+            offered=offered,
+            n_offered=len(ids) if offered is None else len(offered),
+            filled=LazyFill(lambda name: _filled(fill, query, self.tools[name])),
+        )
 
     def route_many(
         self,
@@ -271,30 +342,55 @@ class Router:
         lexical = self.lexical.scores(messages)
         timings["lexical_ms"] = (time.perf_counter() - started) * 1e3
         started = time.perf_counter()
-        uses_embedding = any(p.recall.source in ("embedding", "both") for p in plans)
-        local = isinstance(self.selector, LocalSelector)
-        shared = local and getattr(self.selector, "retriever", None) is self.retriever
-        embedding = None
-        if self.retriever is not None and (uses_embedding or shared):
-            embedding = np.asarray(self.retriever.scores(messages), dtype=np.float32)
-            if embedding.shape != lexical.shape:
-                raise ValueError(f"retriever.scores must return {lexical.shape}, got {embedding.shape}")
+        embedding, shown = self._embedding(queries, plans)
         timings["recall_ms"] = (time.perf_counter() - started) * 1e3
         started = time.perf_counter()
-        log_odds = None
-        if isinstance(self.selector, LocalSelector) and shared:
-            log_odds = self.selector.combined(queries, embedding)
-        elif self.selector_scores:
-            log_odds = np.asarray(self.selector.scores(queries), dtype=np.float64)  # type: ignore[attr-defined]
-            if log_odds.shape != lexical.shape:
-                raise ValueError(f"selector.scores must return {lexical.shape}, got {log_odds.shape}")
-            log_odds = np.round(log_odds, SCORE_DECIMALS)
+        log_odds = self._log_odds(queries, embedding)
         timings["selection_ms"] = (time.perf_counter() - started) * 1e3
         table = self._table(
-            queries, offered, mask, lexical, embedding if uses_embedding else None, log_odds, plans, include
+            queries, offered, mask, lexical, embedding if shown else None, log_odds, plans, include
         )
         table.timings = timings
         return table
+
+    def _embedding(
+        self, queries: Sequence[Query], plans: Sequence[Settings]
+    ) -> tuple[NDArray[np.float32] | None, bool]:
+        """Scores of the embedding stage (n, n_tools) where anything needs them, and whether stage 2 does."""
+        shown = any(p.recall.source in ("embedding", "both") for p in plans)
+        if self.retriever is None or not (shown or self._shares_retriever):
+            return None, shown
+        scores = np.asarray(self.retriever.scores([query.message for query in queries]), dtype=np.float32)
+        expected = (len(queries), len(self.catalog))
+        if scores.shape != expected:
+            raise ValueError(f"retriever.scores must return {expected}, got {scores.shape}")
+        return scores, shown
+
+    @property
+    def _shares_retriever(self) -> bool:
+        return isinstance(self.selector, LocalSelector) and self.selector.retriever is self.retriever
+
+    def _trust(self, messages: Sequence[str]) -> NDArray[np.float64]:
+        """How far the embedding scores of each message may be relied on, (n,)."""
+        trust_of = getattr(self.retriever, "trust_of", None)
+        if trust_of is None:
+            return np.ones(len(messages))
+        found: NDArray[np.float64] = trust_of(messages)
+        return found
+
+    def _log_odds(
+        self, queries: Sequence[Query], embedding: NDArray[np.float32] | None
+    ) -> NDArray[np.float64] | None:
+        """The selector's scores (n, n_tools); None where it only selects."""
+        if not self.selector_scores:
+            return None
+        if isinstance(self.selector, LocalSelector) and self._shares_retriever:
+            return self.selector.combined(queries, embedding)
+        scores: NDArray[np.float64] = np.asarray(self.selector.scores(queries), dtype=np.float64)  # type: ignore[attr-defined]
+        expected = (len(queries), len(self.catalog))
+        if scores.shape != expected:
+            raise ValueError(f"selector.scores must return {expected}, got {scores.shape}")
+        return scores.round(SCORE_DECIMALS)
 
     def _checked(self, query: Query) -> Query:
         if not isinstance(query.message, str):
@@ -354,7 +450,7 @@ class Router:
         near_top = near_scale = None
         if embedding is not None:
             near = _rounded(embedding)
-            near_scale = _scales(near, mask, trust=float(getattr(self.retriever, "trust", 1.0)))
+            near_scale = _scales(near, mask, self._trust([query.message for query in queries]))
             if mask is not None:
                 near = np.where(mask, near, -np.inf)
             width = max(2, *(min(p.recall.candidate_limit, p.recall.ask_limit) for p in plans))
@@ -374,8 +470,7 @@ class Router:
         chars, tool_chars = self._chars(offered, plans)
         return ScoredTable(
             queries=tuple(queries),
-            tools=self.tools,
-            ids=self.catalog.ids,
+            facts=self.facts,
             union=union,
             lexical=np.take_along_axis(exact, known, axis=1) if n_tools else np.zeros(union.shape),
             lexical_rank=_ranks(lexical_top, union),
@@ -539,23 +634,28 @@ class Router:
         self._ask(table, i, verdict.needs, self.settings)
 
     def _trace(self, table: EvidenceTable, i: int, verdict: Verdict, timings: Mapping[str, float]) -> Trace:
-        from mono_router import __version__
-
-        assert verdict.decision is not None
         usage = Usage()
         if verdict.recall.model_called:
             shown, _ = shown_to_model(table.row(i), self.settings)
             usage += table.recall_answers[i][shown].usage
-        selection = verdict.selection or SelectionTrace(shortlist=(), ranked=(), rejections=())
-        if selection.model_called and selection.shortlist in table.answers[i]:
+        selection = verdict.selection
+        if selection is not None and selection.model_called and selection.shortlist in table.answers[i]:
             usage += table.answers[i][selection.shortlist].usage
+        return self._made_trace(table.queries[i], verdict, usage, timings)
+
+    def _made_trace(
+        self, query: Query, verdict: Verdict, usage: Usage, timings: Mapping[str, float]
+    ) -> Trace:
+        from mono_router import __version__
+
+        assert verdict.decision is not None
         return Trace(
-            query=table.queries[i],
+            query=query,
             lexical=verdict.lexical,
             recall=verdict.recall,
             fused=verdict.fused,
             candidates=verdict.candidates,
-            selection=selection,
+            selection=verdict.selection or SelectionTrace(shortlist=(), ranked=(), rejections=()),
             decision=verdict.decision,
             usage=usage,
             timings={name: round(value, 3) for name, value in timings.items()},
@@ -585,25 +685,41 @@ def score_key(settings: Settings) -> tuple[Any, ...]:
     return tuple(tuple(v.items()) if isinstance(v, Mapping) else v for v in values)
 
 
+def _filled(fill: Callable[[Query, Tool], Filled] | None, query: Query, tool: Tool) -> Filled:
+    return Filled(mode=tool.modes[0]) if fill is None else fill(query, tool)
+
+
+def _hits(row: NDArray[np.float64], ids: Sequence[str], k: int, above: float, source: Any) -> tuple[Hit, ...]:
+    """The best k entries of a row above a level, best first, ties by id."""
+    columns = _top(row[None], k, above=above)[0].tolist()
+    return tuple(
+        Hit(tool=ids[column], score=float(row[column]), source=source, rank=rank)
+        for rank, column in enumerate(columns)
+        if column >= 0
+    )
+
+
 def _rounded(scores: NDArray[np.float32]) -> NDArray[np.float64]:
     exact: NDArray[np.float64] = scores.astype(np.float64)
     return exact.round(SCORE_DECIMALS)
 
 
 def _scales(
-    scores: NDArray[np.float64], mask: NDArray[np.bool_] | None, *, trust: float = 1.0
+    scores: NDArray[np.float64], mask: NDArray[np.bool_] | None, trust: NDArray[np.float64] | None = None
 ) -> NDArray[np.float64]:
     """Mean, standard deviation and trust of each row over the offered tools, (n, 3), rounded."""
     n = len(scores)
+    if trust is None:
+        trust = np.ones(n)
     if not scores.shape[1]:
-        return np.column_stack([np.zeros(n), np.zeros(n), np.full(n, trust)])
+        return np.column_stack([np.zeros(n), np.zeros(n), trust])
     if mask is None:
         mean, spread = scores.mean(axis=1), scores.std(axis=1)
     else:
         count = np.maximum(1, mask.sum(axis=1))
         mean = np.where(mask, scores, 0.0).sum(axis=1) / count
         spread = np.sqrt((np.where(mask, scores - mean[:, None], 0.0) ** 2).sum(axis=1) / count)
-    return np.round(np.column_stack([mean, spread, np.full(n, trust)]), 9)
+    return np.round(np.column_stack([mean, spread, trust]), 9)
 
 
 def _top(scores: NDArray[np.float64], k: int, *, above: float) -> NDArray[np.int64]:

@@ -43,7 +43,7 @@ class LexicalSettings:
 
     enabled: bool = _setting(True, "score", "bool", "stage 1 on")
     min_score: float | None = _setting(
-        0.9, "decide", "float?", "best lexical score at or above it: confident, stage 2 is skipped"
+        0.8, "decide", "float?", "best lexical score at or above it: confident, stage 2 is skipped"
     )
     min_margin: float = _setting(
         0.0, "decide", "float", "confident also needs this distance to the second tool", low=0.0

@@ -138,6 +138,11 @@ def _unspaced(raw: str) -> Iterable[str]:
         yield raw[position:]
 
 
+def reduced(token: str, layers: Layers) -> str:
+    """Return a normalised word after the layers that cut it: clitics and endings."""
+    return _reduced(token, layers.clitics, layers.stem)
+
+
 @lru_cache(maxsize=100_000)
 def _reduced(token: str, clitics: bool, stemmed: bool) -> str:
     if _ARABIC_WORD.match(token):

@@ -102,7 +102,8 @@ class Message:
         found = _TOKEN.finditer(self.text)
         self.tokens = [Token(m[0], m.start(), m.end(), *_word(m[0])) for m in found]
         self.stems = [token.stem for token in self.tokens]
-        self.language = language_of(self.text)
+        self.figures = any(token.text[0].isdecimal() for token in self.tokens)
+        self.language = language_of(self.text, words=[token.norm for token in self.tokens])
         self.prepositions, self.articles, words = FRAMES[self.language]
         self.stops = self.articles | words
 
@@ -126,14 +127,15 @@ class Message:
         """Telephone numbers, of 7 to 15 digits."""
         return [
             m
-            for m in _PHONE.finditer(self.text)
+            for m in (_PHONE.finditer(self.text) if self.figures else ())
             if 7 <= sum(c.isdigit() for c in m.group()) <= 15 and not overlaps(m.start(), m.end(), self.spans)
         ]
 
     @cached_property
     def codes(self) -> list[re.Match[str]]:
         """Words of letters and digits, such as "A-113"; ordinals and measures are none."""
-        return [m for m in _CODE.finditer(self.text) if not _MEASURE.fullmatch(m.group())]
+        found = _CODE.finditer(self.text) if self.figures else ()
+        return [m for m in found if not _MEASURE.fullmatch(m.group())]
 
     @cached_property
     def quotes(self) -> list[Phrase]:
@@ -217,7 +219,8 @@ def _numbers(message: Message) -> Iterator[Number]:
         token, j = tokens[i], i + 1
         value = figure(token.text) if token.text[0].isdecimal() else None
         if value is None:
-            value, j = _spelled(tokens, i, words)
+            known = token.norm in words or token.norm in TENS or token.norm in SCALES
+            value, j = _spelled(tokens, i, words) if known else (None, i)
             if value is None:
                 i += 1
                 continue
@@ -305,11 +308,9 @@ def _phrases(message: Message) -> Iterator[Phrase]:
             cue = ""
     if run:
         runs.append((cue, run))
-    capitals = sum(token.upper for token in tokens) < 0.8 * len(tokens) or len(tokens) < 4
     for cue, run in runs:
         yield message.phrase(run[0], run[-1] + 1, cue)
-        if capitals:
-            yield from _names(message, run, cue)
+        yield from _names(message, run, cue)
         for i in run[1:]:
             # «سجلتها لنورا»: a name behind a preposition that is written onto it.
             token = tokens[i]
@@ -338,10 +339,7 @@ def _opens_sentence(tokens: Sequence[Token], i: int) -> bool:
 
 def _titled(tokens: Sequence[Token], i: int) -> bool:
     """Whether a capitalised function word is part of a title: "As You Like It", "Los Ángeles"."""
-    if len(tokens[i].text) < 2 or _opens_sentence(tokens, i):
-        return False
-    before = tokens[i - 1].upper and not _opens_sentence(tokens, i - 1)
-    return before or (i + 1 < len(tokens) and tokens[i + 1].upper)
+    return any(token.upper for token in (*tokens[max(0, i - 1) : i], *tokens[i + 1 : i + 2]))
 
 
 def carried(message: Message) -> frozenset[str]:

@@ -191,7 +191,7 @@ def _measure(verdicts: Verdicts, labels: Labels) -> tuple[dict[str, float], _Out
     kept = _Outcomes(
         correct=correctness(verdicts, labels),
         outcome=verdicts.outcome,
-        wrote=verdicts.table.writes[verdicts.tool] & (verdicts.tool >= 0),
+        wrote=verdicts.table.facts.writes[verdicts.tool] & (verdicts.tool >= 0),
         recalled=verdicts.recalled,
         selected=verdicts.selection_asked,
         tokens=np.nan_to_num(tokens).astype(np.float32) if tokens.any() else None,
