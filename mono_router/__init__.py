@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from mono_router.lab.calibration import Calibrator
     from mono_router.lab.cases import CasesError, load_cases
     from mono_router.lab.comparison import Comparison, compare
+    from mono_router.lab.diagnosis import Diagnosis, diagnose
     from mono_router.lab.evaluation import Report, evaluate
     from mono_router.lab.tuning import Costs, OperatingPoint, Sweep, sweep
     from mono_router.lexical import LexicalRetriever
     from mono_router.local import LocalSelector
+    from mono_router.models.claude import AnthropicModel
     from mono_router.models.recorded import NotRecorded, RecordedModel
     from mono_router.models.scripted import ScriptedModel
     from mono_router.models.simulated import SimulatedModel
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from mono_router.settings import Settings
 
 _HOMES = {
+    "AnthropicModel": "models.claude",
     "Calibrator": "lab.calibration",
     "Call": "records",
     "Case": "records",
@@ -53,6 +56,7 @@ _HOMES = {
     "Comparison": "lab.comparison",
     "Costs": "lab.tuning",
     "Decision": "records",
+    "Diagnosis": "lab.diagnosis",
     "EmbeddingRetriever": "embedding",
     "Entity": "records",
     "Example": "records",
@@ -78,12 +82,14 @@ _HOMES = {
     "Tool": "records",
     "Trace": "records",
     "compare": "lab.comparison",
+    "diagnose": "lab.diagnosis",
     "evaluate": "lab.evaluation",
     "load_cases": "lab.cases",
     "sweep": "lab.tuning",
 }
 
 __all__ = [  # sorted; a test holds it equal to the table above
+    "AnthropicModel",
     "Calibrator",
     "Call",
     "Case",
@@ -93,6 +99,7 @@ __all__ = [  # sorted; a test holds it equal to the table above
     "Comparison",
     "Costs",
     "Decision",
+    "Diagnosis",
     "EmbeddingRetriever",
     "Entity",
     "Example",
@@ -118,6 +125,7 @@ __all__ = [  # sorted; a test holds it equal to the table above
     "Tool",
     "Trace",
     "compare",
+    "diagnose",
     "evaluate",
     "load_cases",
     "sweep",

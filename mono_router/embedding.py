@@ -78,6 +78,8 @@ class SentenceTransformerEncoder:
 
     def encode(self, texts: Sequence[str], kind: Kind = "passage") -> NDArray[np.float32]:
         """Return float32 (n_texts, d), rows of length 1."""
+        if not len(texts):
+            return np.empty((0, 0), dtype=np.float32)
         encode = self._model.encode_query if kind == "query" else self._model.encode_document
         found = encode(
             list(texts),
@@ -131,6 +133,8 @@ class FunctionEncoder:
 
     def encode(self, texts: Sequence[str], kind: Kind = "passage") -> NDArray[np.float32]:
         """Return float32 (n_texts, d), rows of length 1."""
+        if not len(texts):
+            return np.empty((0, 0), dtype=np.float32)
         found = (self._query if kind == "query" else self._passage)(list(texts))
         return normalized(np.asarray(found, dtype=np.float32).reshape(len(texts), -1))
 
@@ -199,6 +203,8 @@ class LightEncoder:
             raise ValueError(
                 "LightEncoder must be fitted before it encodes: give it to a Router, or call fit"
             )
+        if not len(texts):
+            return np.empty((0, self._basis.shape[1]), dtype=np.float32)
         return normalized((self._vectorizer.transform(list(texts)) @ self._basis).astype(np.float32))
 
 

@@ -1,56 +1,38 @@
-"""HTML of every result: a record goes in, one escaped fragment comes out; nothing else writes HTML.
-
-Text from data becomes markup in one place, :func:`esc`: whatever is not :class:`Html` is escaped when it
-is joined into a fragment. Direction is isolated with ``<bdi>``, and characters that could reorder what
-stands around them are shown by name. Fragments need no script and bring a style that reaches nothing
-outside them; colours follow JupyterLab's theme and stay readable without one.
-"""
+"""HTML of every result: a record goes in, one escaped fragment comes out; nothing else writes HTML."""
 
 from __future__ import annotations
 
-import html as _html
-import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mono_router.records import plain
+from mono_router.markup import (
+    Html,
+    badge,
+    bar,
+    card,
+    code,
+    esc,
+    isolated,
+    join,
+    number,
+    simulated,
+    table,
+    tag,
+    value_text,
+    whisker,
+    wrap,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from mono_router.catalog import Catalog
     from mono_router.lab.comparison import Comparison
+    from mono_router.lab.diagnosis import Diagnosis
     from mono_router.lab.evaluation import Report
     from mono_router.lab.tuning import OperatingPoint, Sweep
     from mono_router.records import Decision, Hit, Tool, Trace
 
-STYLE = """
-.mr{font:13px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);color:var(--jp-ui-font-color1,inherit);
-max-width:1080px;overflow:auto hidden}.mr bdi{overflow-wrap:anywhere}.mr code bdi{overflow-wrap:normal}
-.mr td:first-child code{white-space:nowrap}
-.mr.mr h3{font-size:13px;font-weight:600;margin:12px 0 2px}.mr.mr p{margin:3px 0}
-.mr.mr table{border-collapse:collapse;border:0;margin:2px 0;font-size:12px;table-layout:auto}
-.mr.mr tr{background:none}.mr.mr td,.mr.mr th{text-align:start;padding:2px 12px 2px 0;border:0;max-width:none;
-border-bottom:1px solid rgba(128,128,128,.22);vertical-align:middle;white-space:normal;color:inherit}
-.mr.mr th{font-weight:600;color:var(--jp-ui-font-color2,#777)}
-.mr .row{display:flex;flex-wrap:wrap;gap:0 44px;align-items:flex-start}
-.mr.mr .n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
-.mr.mr code{background:none;color:inherit;padding:0;
-font:12px var(--jp-code-font-family,ui-monospace,monospace)}.mr .quote{font-size:15px}
-.mr .muted{color:var(--jp-ui-font-color2,#777)}.mr .head{margin:6px 0;font-size:14px}
-.mr.mr .head code{font-size:14px}
-.mr .grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(380px,1fr));gap:8px;margin:8px 0}
-.mr .card{border:1px solid rgba(128,128,128,.35);border-radius:6px;padding:6px 10px;min-width:0}
-.mr.mr .card h3{margin:0}.mr.mr .card table{width:100%}.mr.mr .card td:last-child{padding-right:0}
-.mr .badge{display:inline-block;border-radius:9px;padding:0 8px;font-size:11px;line-height:17px;color:#fff;
-background:#666}.mr .ok{background:#2c7a3f}.mr .warn{background:#9a5b00}.mr .bad{background:#b3261e}
-.mr .info{background:#1f6aa5}.mr .bar{position:relative;display:inline-block;width:90px;height:9px;
-background:rgba(128,128,128,.2);vertical-align:middle}.mr .bar i{position:absolute;inset:0 auto 0 0;
-background:var(--jp-brand-color1,#1f77b4)}.mr .bar b{position:absolute;top:-3px;bottom:-3px;width:2px;
-background:#d55e00}.mr svg{vertical-align:middle;color:var(--jp-brand-color1,#1f77b4)}
-.mr summary{cursor:pointer}.mr.mr tr.best td{font-weight:600}
-"""
 _TONES = {"call": "ok", "ask": "info", "ambiguous": "warn", "rejected": "bad", "error": "bad"}
 _HEADLINES = {"call": "call", "ask": "ask for what is missing", "no_tool": "no tool"}
 _SKIPPED = {
@@ -58,141 +40,11 @@ _SKIPPED = {
     "off": "off: no source is set",
     "max_catalog_tools": "skipped by the gate recall.max_catalog_tools",
     "max_catalog_chars": "skipped by the gate recall.max_catalog_chars",
+    "nothing_offered": "skipped: no tool is offered",
 }
 _MODEL_METRICS = ("model_recall_calls", "model_calls", "input_tokens", "output_tokens", "cost_usd")
 _SWEEP_METRICS = ("recall_rate", "false_tool_rate", "missed_tool_rate", "model_calls", "cost_usd")
-_REORDERS = re.compile("[\u202a-\u202e\u2066-\u2069]")
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-N_HITS, N_TOOLS, N_WRONG, N_ROWS, N_CHARS = 6, 200, 10, 15, 2000
-
-
-class Html(str):
-    """Markup that is safe to join; any other value is escaped first."""
-
-    __slots__ = ()
-
-
-def esc(value: Any) -> Html:
-    """Return a value as markup: escaped unless it is :class:`Html`, safe between tags and in attributes.
-
-    >>> esc("<b> & '\u202e'")
-    '&lt;b&gt; &amp; &#x27;⟨U+202E⟩&#x27;'
-    """
-    if isinstance(value, Html):
-        return value
-    text = _UNPRINTABLE.sub("\ufffd", str(value))
-    return Html(_html.escape(_REORDERS.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text), quote=True))
-
-
-def join(*parts: Any) -> Html:
-    """Return the parts, escaped where they are not markup, one after the other."""
-    return Html("".join(esc(part) for part in parts))
-
-
-def tag(name: str, *parts: Any, kind: str = "", title: str = "") -> Html:
-    """Return the parts inside an element; ``kind`` is its class."""
-    attributes = f' class="{esc(kind)}"' if kind else ""
-    attributes += f' title="{esc(title)}"' if title else ""
-    return Html(f"<{name}{attributes}>{join(*parts)}</{name}>")
-
-
-def isolated(value: Any) -> Html:
-    """Return text in its own direction, cut where it is very long."""
-    if not isinstance(value, Html) and len(text := str(value)) > N_CHARS:
-        value = f"{text[:N_CHARS]}… (+ {len(text) - N_CHARS:,} characters)"
-    return Html(f'<bdi dir="auto">{esc(value)}</bdi>')
-
-
-def code(value: Any) -> Html:
-    """Return a name: a tool, a setting, a hash."""
-    return tag("code", isolated(value))
-
-
-def badge(text: str, kind: str = "") -> Html:
-    """Return a label; kinds: ok, info, warn, bad."""
-    return tag("span", text, kind=f"badge {kind}".strip())
-
-
-def simulated(flag: bool) -> Html:
-    """Return the mark of what a simulated model took part in, or nothing."""
-    return join(" ", badge("simulated", "warn")) if flag else Html("")
-
-
-def number(value: Any) -> str:
-    """Return a number as it is shown.
-
-    >>> number(0.12345), number(1234), number(float("nan"))
-    ('0.123', '1,234', '–')
-    """
-    value = plain(value)
-    if isinstance(value, str):
-        return value
-    if value != value:
-        return "–"
-    if isinstance(value, int) or abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.3f}"
-
-
-def value_text(value: Any) -> str:
-    """Return a setting or an argument as JSON writes it."""
-    return json.dumps(plain(value), ensure_ascii=False, default=str)
-
-
-def table(head: Sequence[Any], rows: Iterable[Sequence[Any]], best: int | None = None) -> Html:
-    """Return a table: numbers to the right, text isolated, markup as it is; row ``best`` stands out."""
-    lines = []
-    numeric: set[int] = set()
-    for place, row in enumerate(rows):
-        cells = []
-        for column, value in enumerate(plain(item) for item in row):
-            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if is_number:
-                numeric.add(column)
-            shown = number(value) if is_number else value if isinstance(value, Html) else isolated(value)
-            cells.append(tag("td", shown, kind="n" if is_number else ""))
-        lines.append(tag("tr", *cells, kind="best" if place == best else ""))
-    top = [tag("th", name, kind="n" if column in numeric else "") for column, name in enumerate(head)]
-    shown_head = tag("thead", tag("tr", *top)) if head else ""
-    return tag("table", shown_head, tag("tbody", *lines))
-
-
-def bar(value: float, mark: float | None = None) -> Html:
-    """Return a bar of a share in [0, 1], with a mark at a threshold."""
-    width, inner = 100 * min(1.0, max(0.0, value)), ""
-    if mark is not None:
-        inner = f'<b style="left:{100 * min(1.0, max(0.0, mark)):.1f}%" title="threshold {mark:g}"></b>'
-    return Html(f'<span class="bar"><i style="width:{width:.1f}%"></i>{inner}</span>')
-
-
-def whisker(value: float, low: float, high: float, *, reach: tuple[float, float] = (0.0, 1.0)) -> Html:
-    """Return a dot with its interval on a scale over ``reach``; a tick marks zero where it lies inside."""
-    start, stop = reach
-    if value != value or not (start <= value <= stop):
-        return Html("")
-    x, a, b, zero = (
-        4 + 112 * (min(stop, max(start, v if v == v else value)) - start) / (stop - start)
-        for v in (value, low, high, 0.0)
-    )
-    tick = f'<path d="M{zero:.1f} 2V12" stroke="#888"/>' if start < 0 < stop else ""
-    return Html(
-        '<svg width="120" height="14" role="img"><path d="M4 7H116" stroke="#888" stroke-opacity=".35"/>'
-        f'{tick}<path d="M{a:.1f} 7H{b:.1f}M{a:.1f} 4V10M{b:.1f} 4V10" stroke="currentColor" '
-        f'stroke-width="1.5"/><circle cx="{x:.1f}" cy="7" r="3.2" fill="currentColor"/></svg>'
-    )
-
-
-def card(title: str, note: Any, *body: Any) -> Html:
-    """Return a framed block."""
-    return tag("div", tag("h3", title), tag("p", note, kind="muted"), *body, kind="card")
-
-
-def wrap(*parts: Any) -> str:
-    """Return a whole fragment with its style."""
-    return str(join(Html(f"<style>{STYLE}</style>"), tag("div", *parts, kind="mr")))
-
-
-# --- trace and catalog ---------------------------------------------------------------------------
+N_HITS, N_TOOLS, N_WRONG, N_ROWS = 6, 200, 10, 15
 
 
 def _more(n: int, what: str = "more") -> Html:
@@ -462,3 +314,27 @@ def comparison_html(comparison: Comparison) -> str:
         )
     warnings = [tag("p", badge("warning", "warn"), " ", isolated(text)) for text in comparison.warnings]
     return wrap(*warnings, table(head, rows), *flips)
+
+
+def diagnosis_html(diagnosis: Diagnosis) -> str:
+    """Return where wrong cases were lost, what each stage would buy, and which tools are confused."""
+    counts = diagnosis.counts()
+    lost = [
+        (row.stage, code(row.cause), row.n, f"{row.share:.3f}", isolated(row.advice))
+        for row in counts.itertuples()
+    ]
+    gains = [
+        (stage, f"{row['gain']:+.3f}", f"[{row['low']:+.3f}, {row['high']:+.3f}]", int(row["n"]))
+        for stage, row in diagnosis.attribution.iterrows()
+    ]
+    pairs = [
+        (code(pair.expected), code(pair.got), pair.n, isolated(", ".join(pair.shared_words[:12])))
+        for pair in diagnosis.confusions()
+    ]
+    report = diagnosis.report
+    return wrap(
+        tag("p", simulated(report.router.simulated), f"{len(diagnosis)} of {len(report)} cases are wrong"),
+        card("Lost at", "", table(("stage", "cause", "n", "share", "advice"), lost)),
+        card("A perfect stage adds", "", table(("stage", "gain", "95 %", "n"), gains)),
+        card("Taken for each other", "", table(("expected", "got", "n", "words they share"), pairs)),
+    )

@@ -138,6 +138,8 @@ class LocalSelector:
     ) -> NDArray[np.float64]:
         """Return :meth:`scores` where the embedding stage has scored already."""
         messages = [query.message for query in queries]
+        if not messages or not len(self.catalog):
+            return np.zeros((len(messages), len(self.catalog)))
         odds = self._fitted().log_odds(messages, embedding)
         if not all(message.strip() for message in messages):
             odds[[not message.strip() for message in messages]] = -20.0

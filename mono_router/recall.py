@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from mono_router.catalog import Catalog
 from mono_router.prompting import Prompt, parse_object, query_text
-from mono_router.records import Model, ModelError, ModelReply, ModelRequest, Query, RecallAnswer, Usage
+from mono_router.records import Model, ModelError, ModelReply, ModelRequest, Query, RecallAnswer
 from mono_router.settings import RecallSettings
 
 ANSWER_SCHEMA = {
@@ -65,7 +65,7 @@ def ask_recall(
     try:
         reply = model.complete(request)
     except ModelError as error:
-        return RecallAnswer(error=error.code, error_message=error.message, usage=Usage(model_calls=1))
+        return RecallAnswer(error=error.code, error_message=error.message, usage=error.usage)
     return read_recall(reply, catalog, settings, shown)
 
 

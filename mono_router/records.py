@@ -408,6 +408,9 @@ class Trace:
     """All evidence of one decision."""
 
     query: Query
+    """The query without its memory, which may hold secrets."""
+    memory: Mapping[str, Any]
+    """What a model may see of the memory: no secret, no session fact."""
     lexical: LexicalTrace
     recall: RecallTrace
     fused: tuple[Candidate, ...]
@@ -428,12 +431,8 @@ class Trace:
     version: str
 
     def to_dict(self, *, timings: bool = True) -> dict[str, Any]:
-        """Return the trace as plain data, without session facts and secret entities."""
+        """Return the trace as plain data."""
         record: dict[str, Any] = plain(self)
-        memory = record["query"]["memory"]
-        if memory is not None:
-            memory.pop("facts")
-            memory["entities"] = [e for e in memory["entities"] if not e["secret"]]
         if not timings:
             record.pop("timings")
             record["usage"].pop("latency_ms")
@@ -573,11 +572,14 @@ class ModelError(Exception):
     """
 
     def __init__(self, code: str, message: str, *, usage: Usage | None = None) -> None:
-        super().__init__(f"{code}: {message}")
+        super().__init__(code, message)
         self.code = code
         self.message = message
         self.usage = usage or Usage(model_calls=1)
         """What the failed call used: tokens that were billed (a refusal), retries, time."""
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
 
 
 # --- seams -----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ many messages through the very same two.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ from mono_router.embedding import EmbeddingRetriever
 from mono_router.fusion import MISSED, Scale
 from mono_router.lexical import LexicalRetriever
 from mono_router.local import LocalSelector
+from mono_router.memory import safe_view
 from mono_router.models.recorded import NotRecorded
 from mono_router.prompting import load_prompt
 from mono_router.recall import ask_recall
@@ -650,7 +652,8 @@ class Router:
 
         assert verdict.decision is not None
         return Trace(
-            query=query,
+            query=dataclasses.replace(query, memory=None),
+            memory=safe_view(query.memory),
             lexical=verdict.lexical,
             recall=verdict.recall,
             fused=verdict.fused,

@@ -92,7 +92,7 @@ class ModelSelector:
             try:
                 reply = self.model.complete(request)
             except ModelError as error:
-                usage += Usage(model_calls=1)
+                usage += error.usage
                 return Answer(error=error.code, error_message=error.message, usage=usage)
             usage += reply.usage
             answer = check_answer(read_choices(reply, attempt), shortlist, self.settings.max_skills)
@@ -127,25 +127,49 @@ def selection_request(
         '"confidence": number}; "calls" is empty for no_tool.'
     )
     system = f"{prompt.text}\n\n<tools>\n{lines}\n</tools>\n\n{shape}"
-    return ModelRequest(system=system, schema=ANSWER_SCHEMA if attempt == 1 else None, **common)
+    return ModelRequest(system=system, schema=answer_schema(shortlist) if attempt == 1 else None, **common)
 
 
-ANSWER_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "calls": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"tool": {"type": "string"}, "arguments": {"type": "object"}},
-                "required": ["tool", "arguments"],
+def answer_schema(shortlist: Sequence[Tool]) -> dict[str, Any]:
+    """Return the schema of a structured answer: calls of these tools, one mode, one confidence."""
+    calls = [
+        {
+            "type": "object",
+            "properties": {
+                "tool": {"type": "string", "enum": [wire_name(tool.id)]},
+                "arguments": _moved(
+                    user_schema(tool), f"properties/calls/items/anyOf/{i}/properties/arguments"
+                ),
             },
+            "required": ["tool", "arguments"],
+            "additionalProperties": False,
+        }
+        for i, tool in enumerate(shortlist)
+    ]
+    return {
+        "type": "object",
+        "properties": {
+            "calls": {"type": "array", "items": {"anyOf": calls}},
+            "mode": {"type": "string", "enum": list(MODES)},
+            "confidence": {"type": "number"},
         },
-        "mode": {"type": "string", "enum": list(MODES)},
-        "confidence": {"type": "number"},
-    },
-    "required": ["calls", "mode", "confidence"],
-}
+        "required": ["calls", "mode", "confidence"],
+        "additionalProperties": False,
+    }
+
+
+def _moved(schema: Any, place: str) -> Any:
+    """A schema whose references still point at its own parts when it stands at a place in another."""
+    if isinstance(schema, Mapping):
+        return {
+            key: f"#/{place}{value[1:]}"
+            if key == "$ref" and isinstance(value, str) and value.startswith("#")
+            else _moved(value, place)
+            for key, value in schema.items()
+        }
+    return [_moved(item, place) for item in schema] if isinstance(schema, list) else schema
+
+
 _CONFIDENCE = {"type": "number", "description": "How likely this choice is right, 0 to 1"}
 NO_TOOL_WIRE = ModelTool(
     name=NO_TOOL,
@@ -169,7 +193,7 @@ def wire_tool(tool: Tool) -> ModelTool:
             "properties": {
                 "mode": {"type": "string", "enum": list(tool.modes)},
                 "confidence": _CONFIDENCE,
-                "arguments": user_schema(tool),
+                "arguments": _moved(user_schema(tool), "properties/arguments"),
             },
             "required": ["mode", "confidence", "arguments"],
         },

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from mono_router.records import digest
+from mono_router.records import digest, plain
 
 Replay = Literal["decide", "truncate", "select", "score"]
 FIELD_NAMES = ("id", "title", "description", "hints", "keywords", "examples", "arguments")
@@ -190,7 +190,8 @@ class Settings:
             raise ValueError("; ".join(unknown))
         top: dict[str, Any] = {}
         parts: dict[str, dict[str, Any]] = {}
-        for name, value in changes.items():
+        for name, given in changes.items():
+            value = plain(given)  # numbers of numpy's, as a grid holds them, become Python's
             part, _, leaf = name.rpartition(".")
             if part:
                 parts.setdefault(part, {})[leaf] = value

@@ -108,12 +108,26 @@ ENGLISH = (
         book me a meeting with Juan at 4pm = - 16:00
         """,
     ),
-    (MONTH_END, "in a month = 2026-02-28\n tomorrow = 2026-02-01\n on the 30th = 2026-03-30\n the 31st = 2026-01-31"),
+    (
+        MONTH_END,
+        "in a month = 2026-02-28\n tomorrow = 2026-02-01\n on the 30th = 2026-03-30\n the 31st = 2026-01-31",
+    ),
     (MONTH_END, "end of the month = 2026-01-31\n next friday = 2026-02-06\n friday = 2026-02-06"),
     (YEAR_END, "tomorrow = 2027-01-01\n in 2 hours = 2027-01-01 00:15\n january 3rd = 2027-01-03"),
-    (YEAR_END, "next month = 2027-01-01 - 2027-01-31\n december 30 = 2027-12-30\n next year = 2027-01-01 - 2027-12-31"),
-    (LEAP, "tomorrow = 2028-02-29\n february 29 = 2028-02-29\n in a year = 2029-02-28\n end of february = 2028-02-29"),
-    (SPRING, "in 3 hours = 2026-03-29 03:30\n in 24 hours = 2026-03-30 00:30\n tomorrow at 2:30 = 2026-03-29 02:30"),
+    (
+        YEAR_END,
+        "next month = 2027-01-01 - 2027-01-31\n december 30 = 2027-12-30\n"
+        "next year = 2027-01-01 - 2027-12-31",
+    ),
+    (
+        LEAP,
+        "tomorrow = 2028-02-29\n february 29 = 2028-02-29\n in a year = 2029-02-28\n"
+        "end of february = 2028-02-29",
+    ),
+    (
+        SPRING,
+        "in 3 hours = 2026-03-29 03:30\n in 24 hours = 2026-03-30 00:30\ntomorrow at 2:30 = 2026-03-29 02:30",
+    ),
     (AUTUMN, "in 2 hours = 2026-11-01 01:30\n in 3 hours = 2026-11-01 01:30\n in 4 hours = 2026-11-01 02:30"),
 )
 SPANISH = (
@@ -196,7 +210,11 @@ SPANISH = (
         resérvame un corte el viernes a las seis = 2026-03-13 06:00
         """,
     ),
-    (MONTH_END, "dentro de un mes = 2026-02-28\n mañana = 2026-02-01\n fin de mes = 2026-01-31\n el domingo = 2026-02-01"),
+    (
+        MONTH_END,
+        "dentro de un mes = 2026-02-28\n mañana = 2026-02-01\n fin de mes = 2026-01-31\n"
+        "el domingo = 2026-02-01",
+    ),
     (YEAR_END, "mañana = 2027-01-01\n en dos horas = 2027-01-01 00:15\n el 3 de enero = 2027-01-03"),
     (LEAP, "pasado mañana = 2028-03-01\n el 29 de febrero = 2028-02-29\n en un año = 2029-02-28"),
     (SPRING, "en tres horas = 2026-03-29 03:30\n dentro de 24 horas = 2026-03-30 00:30"),

@@ -174,28 +174,31 @@ def _rrf(lexical: Scorer, dense: Scorer, k: int = 60) -> Scorer:
 
 
 def _semantic_router(catalog: Catalog, cache: VectorCache) -> Scorer:
-    """semantic-router's dense index with its own scoring: mean of the best hits of a route."""
-    from semantic_router import Route
-    from semantic_router.encoders import DenseEncoder
-    from semantic_router.routers import SemanticRouter
+    """semantic-router's dense index over the same vectors, wide enough to rank ten routes."""
+    import asyncio
 
-    class Vectors(DenseEncoder):  # type: ignore[misc]
-        name: str = "vectors"
-        score_threshold: float = 0.0
+    library: Any = importlib.import_module("semantic_router")
+    encoders: Any = importlib.import_module("semantic_router.encoders")
 
-        def __call__(self, docs: list[Any]) -> Any:
-            return cache.encode([str(d) for d in docs], "passage").tolist()
+    def call(self: Any, docs: list[Any]) -> Any:
+        return cache.encode([str(doc) for doc in docs], "query").tolist()
 
-    routes = [Route(name=tool.id, utterances=tool_views(tool)) for tool in catalog]
-    router = SemanticRouter(encoder=Vectors(), routes=routes, auto_sync="local", top_k=10, aggregation="max")
+    members = {
+        "__annotations__": {"name": str},
+        "__module__": __name__,
+        "name": "vectors",
+        "__call__": call,
+    }
+    vectors = type("Vectors", (encoders.DenseEncoder,), members)
+    routes = [library.Route(name=tool.id, utterances=tool_views(tool)) for tool in catalog]
+    router = library.IndexedRouter(encoder=vectors(), routes=routes, top_k=50, aggregation="max")
     place = catalog.position
 
     def score(messages: Sequence[str]) -> NDArray[np.float64]:
-        found = np.zeros((len(messages), len(catalog)))
-        for i, message in enumerate(messages):
-            for choice in router(message, limit=None) or []:
-                if choice.name in place:
-                    found[i, place[choice.name]] = choice.similarity_score or 0.0
+        found = np.full((len(messages), len(catalog)), -1.0)
+        for i, scores in enumerate(asyncio.run(router._scores_many(list(messages)))):
+            for name, value in scores.items():
+                found[i, place[name]] = value
         return found
 
     return score

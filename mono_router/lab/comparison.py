@@ -44,7 +44,8 @@ def sign_flip(differences: NDArray[np.float64], *, seed: int = 0, n_flips: int =
     >>> sign_flip(np.array([1.0, 1.0, 1.0]))
     0.25
     """
-    used = differences[differences != 0]
+    # Sorted, so that the order in which groups come changes nothing.
+    used = np.sort(differences[differences != 0])
     n = len(used)
     if n == 0:
         return 1.0
@@ -165,7 +166,7 @@ def _row(before: Report, after: Report, name: str) -> dict[str, Any] | None:
 def _warnings(before: Report, after: Report) -> list[str]:
     found = []
     for name, report in (("before", before), ("after", after)):
-        if getattr(report, "selected_on", None) == report.provenance["cases_hash"]:
+        if report.selected_on == report.provenance["cases_hash"]:
             found.append(f"the settings of {name} were chosen on these very cases")
         if report.router.simulated:
             found.append(f"{name} is simulated")

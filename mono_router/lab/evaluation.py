@@ -23,6 +23,7 @@ from mono_router.decision_table import UNRECORDED, EvidenceTable, Verdicts
 from mono_router.fusion import MISSED
 from mono_router.lab.intervals import NOTHING, Estimate, mean_interval, resampled_interval
 from mono_router.lab.metrics import (
+    COUNTS,
     MEANS,
     WHOLE,
     Labels,
@@ -192,8 +193,10 @@ def measure_latency(
     return np.array(found)
 
 
-def _model_latencies(verdicts: Verdicts) -> NDArray[np.float64]:
-    return np.array([verdicts.usage(i).latency_ms for i in range(len(verdicts))])
+def _model_latencies(verdicts: Verdicts) -> NDArray[np.float64] | None:
+    """Milliseconds that models took per case; None where none was measured (scripted, simulated)."""
+    found = np.array([verdicts.usage(i).latency_ms for i in range(len(verdicts))])
+    return found if found.any() else None
 
 
 def _bar(total: int, progress: bool | None, asks: bool) -> Any:
@@ -241,6 +244,8 @@ class Report:
         self.offered = offered
         self.n_dropped = n_dropped
         self.latencies = latencies
+        self.selected_on: str | None = None
+        """Hash of the cases that its settings were chosen on, where they were chosen by ``pick``."""
         self.columns = case_columns(verdicts, labels)
         """Metric columns by name, float64 (n_cases,), NaN where a case does not count."""
 
@@ -282,7 +287,7 @@ class Report:
         if name not in self.columns:
             raise ValueError(f"unknown metric {name!r}, known: {', '.join(self.metrics)}")
         values = self.columns[name] if mask is None else self.columns[name][mask]
-        return mean_interval(values, groups)
+        return mean_interval(values, groups, share=name not in COUNTS)
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -72,6 +72,7 @@ def mean_interval(
     *,
     seed: int = 0,
     weights: NDArray[np.float64] | None = None,
+    share: bool = True,
 ) -> Estimate:
     """Return the mean of the values that are not NaN, with its 95 % interval over groups.
 
@@ -83,6 +84,8 @@ def mean_interval(
         (n,) labels.
     weights
         float64 (n,) weights of the rows, or None.
+    share
+        Whether values of 0 and 1 are a share of cases, for which few errors call for Wilson.
     """
     known = ~np.isnan(values)
     values, groups = values[known], groups[known]
@@ -91,7 +94,7 @@ def mean_interval(
         return NOTHING
     codes, n_groups = group_codes(groups)
     value = float((values * rows).sum() / rows.sum())
-    binary = bool(np.isin(values, (0.0, 1.0)).all())
+    binary = share and bool(np.isin(values, (0.0, 1.0)).all())
     sums = np.bincount(codes, weights=values * rows, minlength=n_groups)
     sizes = np.bincount(codes, weights=rows, minlength=n_groups)
     if binary:

@@ -47,6 +47,8 @@ MEANS: tuple[tuple[str, str], ...] = (
     ("output_tokens", "output tokens per message"),
 )
 """Mean metrics in table order, with their meaning."""
+COUNTS = frozenset({"model_calls", "input_tokens", "output_tokens", "brier"})
+"""Mean metrics that are amounts, not shares of cases."""
 WHOLE = ("no_tool_auroc", "ece", "aurc")
 
 
@@ -286,9 +288,7 @@ def _number(value: Any) -> float | None:
     if isinstance(value, (int, float)):
         return float(value)
     if isinstance(value, str):
-        digits = "".join(
-            str(unicodedata.digit(c)) if c.isdigit() and c not in "²³¹" else c for c in value.strip()
-        )
+        digits = "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in value.strip())
         try:
             return float(digits)
         except ValueError:

@@ -15,26 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mono_router.html import (
-    Html,
-    code,
-    esc,
-    isolated,
-    join,
-    metric_table,
-    point_body,
-    report_header,
-    simulated,
-    slice_table,
-    sweep_body,
-    table,
-    tag,
-    value_text,
-    wrap,
-    wrong_table,
-)
+from mono_router.html import metric_table, point_body, report_header, slice_table, sweep_body, wrong_table
 from mono_router.lab import plots
 from mono_router.lab.metrics import MEANS
+from mono_router.markup import Html, code, esc, isolated, join, simulated, table, tag, value_text, wrap
 
 if TYPE_CHECKING:
     from mono_router.lab.evaluation import Report

@@ -30,7 +30,7 @@ from mono_router.lab.evaluation import (
 )
 from mono_router.lab.intervals import N_RESAMPLES, Z95, _weights, group_codes
 from mono_router.lab.metrics import Labels, case_columns, correctness, labels_of
-from mono_router.records import Case, canonical_json, digest
+from mono_router.records import Case, canonical_json, digest, plain
 from mono_router.router import Router, score_key
 from mono_router.settings import Settings
 
@@ -139,7 +139,8 @@ def sweep(
         raise ValueError("grid must give at least one value to at least one setting")
     check_unseen(router, kept)
     names = list(grid)
-    combinations = [dict(zip(names, values, strict=True)) for values in itertools.product(*grid.values())]
+    values_of = [[plain(value) for value in values] for values in grid.values()]
+    combinations = [dict(zip(names, values, strict=True)) for values in itertools.product(*values_of)]
     base = router._given_settings
     settings = [base.replace(changes) for changes in combinations]
     labels = labels_of(kept, router.catalog, offered)
@@ -170,7 +171,7 @@ def sweep(
         router=router,
         labels=labels,
         offered=offered,
-        grid={name: list(values) for name, values in grid.items()},
+        grid=dict(zip(names, values_of, strict=True)),
         settings=settings,
         combinations=combinations,
         rows=rows,
@@ -333,7 +334,7 @@ class Sweep:
             Share of no-tool messages in real traffic, in (0, 1): cases are weighted to it.
 
         Settings within one standard error of the best give way to the one of them with the lowest
-        recall_rate, then the fewest model calls, then the first in the grid.
+        recall_rate, then the fewest model calls, then the best value, then the first in the grid.
 
         Raises
         ------
@@ -366,6 +367,8 @@ class Sweep:
             wanted = ", ".join(f"{k} {s} {b}" for k, (s, b) in (subject_to or {}).items())
             reason = f"no setting meets {wanted} at the 95 % bound"
             return OperatingPoint(settings=None, reason=reason, selected=selected, valid_for=self._hashes())
+        if np.isnan(reach).all():
+            raise ValueError(f"{objective} applies to none of these cases")
         if len(self) > 1 and np.nanmax(reach) == np.nanmin(reach):
             raise ValueError(f"every setting has the same {objective}: there is nothing to choose")
         best = int(np.nanargmax(np.where(feasible, reach, -np.inf)))
@@ -497,7 +500,9 @@ class OperatingPoint:
         if digest(list(cases)) == self.valid_for["cases"]:
             raise ValueError("the point was chosen on these cases: report on others")
         self.n_looks += 1
-        return evaluate(router.with_settings(self.settings), cases, **options)
+        report = evaluate(router.with_settings(self.settings), cases, **options)
+        report.selected_on = self.valid_for["cases"]
+        return report
 
     def stale(self, router: Router) -> list[str]:
         """Return what has changed since the point was chosen: catalog, encoder, model, prompts."""
