@@ -24,6 +24,7 @@ from mono_router.records import (
     Filled,
     Hit,
     LexicalTrace,
+    Mode,
     Ranked,
     RecallAnswer,
     RecallTrace,
@@ -73,6 +74,8 @@ class Evidence:
     """Scores by tool, for every tool that any list names."""
     log_odds: Mapping[str, float] | None = None
     """Log-odds of each such tool against "no tool", from a selector that scores; None: it only selects."""
+    parts: tuple[Mapping[str, float], ...] = ()
+    """Log-odds of each such tool for each clause of the message, where it has several."""
     selector_scores: bool = True
     """Whether the selector scores (then ``log_odds`` decides) or is asked (then ``answers`` do)."""
     lexical_scale: Scale = UNIT
@@ -357,6 +360,37 @@ def rounded(value: float) -> float:
     return round(value * scale) / scale
 
 
+SEVERAL = 0.8
+"""P(tool) that a clause must give its tool to count beside another clause's; by dev of seven sets."""
+MAX_CALLS = 3
+
+
+def several(parts: Sequence[Mapping[str, float]], shortlist: Sequence[str]) -> tuple[str, ...]:
+    """Return the tools that a message's clauses ask for, in the order of the clauses, at most three.
+
+    >>> several([{"a": 3.0, "b": -2.0}, {"a": -3.0, "b": 4.0}, {"a": 0.1, "b": 0.0}], ["a", "b"])
+    ('a', 'b')
+    """
+    found: dict[str, None] = {}
+    for part in parts:
+        first = min(shortlist, key=lambda tool: (-part[tool], tool))
+        shares, _ = probabilities([part[tool] for tool in shortlist])
+        if accepts(shares[list(shortlist).index(first)], SEVERAL):
+            found[first] = None
+    return tuple(found)[:MAX_CALLS]
+
+
+def joint_mode(tools: Sequence[Tool]) -> Mode | None:
+    """Return the mode that several calls run in: think where all only read, else agent; None = no such mode.
+
+    >>> joint_mode([Tool(id="a"), Tool(id="b", effects="write")])
+    'agent'
+    """
+    wanted: Mode = "think" if all(tool.effects == "read" for tool in tools) else "agent"
+    modes: tuple[Mode, ...] = (wanted, "agent")
+    return next((mode for mode in modes if all(mode in tool.modes for tool in tools)), None)
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Stage:
     """Stage 4 for one message."""
@@ -417,6 +451,14 @@ class _Stage:
         ranked = tuple(Ranked(tool=t, score=p) for t, p in zip(order, shares, strict=True))
         trace = SelectionTrace(shortlist=self.shortlist, ranked=ranked, rejections=(), signals=signals)
         first = self.tools[order[0]]
+        named = several(self.evidence.parts, self.shortlist)
+        chosen = [self.tools[tool] for tool in named]
+        mode = joint_mode(chosen) if len(chosen) > 1 else None
+        if mode is not None:
+            writes = next((tool for tool in chosen if tool.effects == "write"), first)
+            # Two clauses that each name their tool are no tie, however close the tools come.
+            refused = self.refusal(writes, p_tool, 1.0, ranked)
+            return trace, refused or self.joint(chosen, mode, ranked, p_tool, p_first)
         refused = self.refusal(first, p_tool, p_first - p_second, ranked)
         if refused is not None:
             return trace, refused
@@ -430,6 +472,32 @@ class _Stage:
             mode=filled.mode,
             calls=(Call(tool=first.id, arguments=filled.arguments),),
             missing=filled.missing,
+            ranked=ranked,
+            p_tool=p_tool,
+            confidence=p_first,
+        )
+
+    def joint(
+        self, chosen: Sequence[Tool], mode: Mode, ranked: tuple[Ranked, ...], p_tool: float, p_first: float
+    ) -> Decision | Need:
+        """Several calls of one message."""
+        filled = []
+        for tool in chosen:
+            known = self.evidence.filled.get(tool.id)
+            if known is None:
+                return Need("fill", (tool.id,))
+            filled.append(known)
+        missing = next((f.missing for f in filled if f.missing), ())
+        skills = tuple(dict.fromkeys(tool.skill for tool in chosen))
+        return Decision(
+            outcome="ask" if missing else "call",
+            reason="MISSING_ARGUMENTS" if missing else "SELECTED",
+            skills=skills[: self.settings.selection.max_skills],
+            mode=mode,
+            calls=tuple(
+                Call(tool=tool.id, arguments=f.arguments) for tool, f in zip(chosen, filled, strict=True)
+            ),
+            missing=missing,
             ranked=ranked,
             p_tool=p_tool,
             confidence=p_first,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mono_router.decision import SIGNALS, Calibration, Evidence, Verdict, decide
+from mono_router.decision import SIGNALS, Calibration, Evidence, Verdict, decide, joint_mode, several
 from mono_router.fusion import MISSED, Scale, fused_scores
 from mono_router.records import (
     OUTCOMES,
@@ -31,6 +31,7 @@ from mono_router.records import (
 )
 from mono_router.settings import FusionSettings, Settings
 
+_NO_PARTS: NDArray[np.float64] = np.empty((0, 0))
 UNRECORDED = -1
 """Outcome code of a case whose decision needs an answer that was never recorded."""
 CODES = {name: code for code, name in enumerate(OUTCOMES)}
@@ -78,6 +79,8 @@ class EvidenceTable:
     embedding_rank: NDArray[np.int64] | None = None
     embedding_scale: NDArray[np.float64] | None = None
     log_odds: NDArray[np.float64] | None = None
+    part_odds: list[NDArray[np.float64]] = field(default_factory=list)
+    """Log-odds of the union's tools for each clause of a message, (n_clauses, n_union); no rows for one."""
     selector_scores: bool = True
     pending: NDArray[np.int32]
     """Tool number (n,), -1 = none."""
@@ -95,6 +98,7 @@ class EvidenceTable:
         self.recall_answers = self.recall_answers or [{} for _ in range(n)]
         self.answers = self.answers or [{} for _ in range(n)]
         self.filled = self.filled or [{} for _ in range(n)]
+        self.part_odds = self.part_odds or [_NO_PARTS] * n
         self._asks = np.where(self.facts.requires_arguments[self.union], -1, 0).astype(np.int8)
 
     def __len__(self) -> int:
@@ -150,12 +154,14 @@ class EvidenceTable:
         if self.log_odds is not None:
             log_odds = dict(zip(names, self.log_odds[i, used].tolist(), strict=True))
         pending = int(self.pending[i])
+        parts = tuple(dict(zip(names, row[used].tolist(), strict=True)) for row in self.part_odds[i])
         return Evidence(
             lexical=_hits(names, lexical, self.lexical_rank[i, used], "lexical"),
             embedding=embedding_hits,
             lexical_scores=lexical,
             embedding_scores=embedding,
             log_odds=log_odds,
+            parts=parts,
             selector_scores=self.selector_scores,
             lexical_scale=Scale(*self.lexical_scale[i].tolist()),
             embedding_scale=scale,
@@ -221,6 +227,8 @@ class Verdicts:
     bypassed: NDArray[np.bool_]
     signals: NDArray[np.float64]
     """What a calibration sees (n, len(SIGNALS)), raw."""
+    joint: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """Tools of the messages that get several calls."""
     decided: list[Verdict] | None = None
     """Scalar verdicts, where rows were decided one by one."""
     calibration: Calibration | None = None
@@ -239,6 +247,8 @@ class Verdicts:
         if self.decided is not None:
             decision = self.decided[i].decision
             return () if decision is None else tuple(dict.fromkeys(c.tool for c in decision.calls))
+        if i in self.joint:
+            return self.joint[i]
         tool = int(self.tool[i])
         return (self.table.ids[tool],) if tool >= 0 else ()
 
@@ -282,6 +292,8 @@ class _Ranking:
     p_tool: NDArray[np.float64]
     size: NDArray[np.int64]
     candidates: NDArray[np.intp]
+    joint: dict[int, tuple[str, ...]]
+    """Tools that several clauses of a message ask for, where they can run together."""
 
 
 class TableDecider:
@@ -293,6 +305,7 @@ class TableDecider:
         self._orders: dict[Any, _Order] = {}
         self._rankings: dict[Any, _Ranking] = {}
         self._rows: dict[int, Evidence] = {}
+        self._number = {id_: number for number, id_ in enumerate(table.ids)}
         self._nearest: dict[Any, NDArray[np.float64]] = {}
         top = np.where(table.lexical_rank == 0, table.lexical, 0.0)
         second = np.where(table.lexical_rank == 1, table.lexical, 0.0)
@@ -323,6 +336,8 @@ class TableDecider:
             p_tool=np.where(recalled, both.p_tool, alone.p_tool),
             size=np.where(recalled, both.size, alone.size),
             candidates=np.where(recalled[:, None], both.candidates, alone.candidates),
+            joint={i: t for i, t in alone.joint.items() if not recalled[i]}
+            | {i: t for i, t in both.joint.items() if recalled[i]},
         )
         return self._finish(settings, confident, recalled, ranking, self._alone(settings), both_key)
 
@@ -407,9 +422,23 @@ class TableDecider:
             p_tool=np.round(weights.sum(axis=1) / total, SCORE_DECIMALS),
             size=size,
             candidates=candidates,
+            joint=self._joint(candidates, size),
         )
         self._rankings[key] = ranking
         return ranking
+
+    def _joint(self, candidates: NDArray[np.intp], size: NDArray[np.int64]) -> dict[int, tuple[str, ...]]:
+        table, found = self.table, {}
+        for i, part in enumerate(table.part_odds):
+            if len(part) < 2 or size[i] < 2:
+                continue
+            columns = candidates[i, : size[i]]
+            names = [table.ids[t] for t in table.union[i, columns].tolist()]
+            odds = [dict(zip(names, row[columns].tolist(), strict=True)) for row in part]
+            named = several(odds, names)
+            if len(named) > 1 and joint_mode([table.tools[tool] for tool in named]) is not None:
+                found[i] = named
+        return found
 
     def _finish(
         self,
@@ -434,22 +463,29 @@ class TableDecider:
         if self.calibration is not None:
             p_tool, p_first, p_second = self._calibrated(signals)
         assert own.min_confidence is not None
-        refused = (p_tool < own.min_confidence) | (
-            table.facts.writes[first] & (p_tool < own.min_write_confidence)
-        )
-        close = np.round(p_first - p_second, SCORE_DECIMALS) < own.min_margin
+        writes, together = table.facts.writes[first], np.zeros(len(table), dtype=bool)
+        for i, named in ranking.joint.items():
+            together[i] = True
+            writes[i] = any(table.tools[tool].effects == "write" for tool in named)
+        refused = (p_tool < own.min_confidence) | (writes & (p_tool < own.min_write_confidence))
+        close = (np.round(p_first - p_second, SCORE_DECIMALS) < own.min_margin) & ~together
         ambiguous = ~refused & close & (ranking.size > 1)
         chosen = ~refused & ~ambiguous & ~empty
         outcome = np.full(len(table), CODES["no_tool"], dtype=np.int8)
         outcome[ambiguous & ~empty] = CODES["ambiguous"]
         outcome[chosen] = CODES["call"]
-        asked_rows = rows[chosen]
-        asking = table.asks(asked_rows, ranking.columns[chosen, 0])
+        joint = {i: named for i, named in ranking.joint.items() if chosen[i]}
+        asked_rows = rows[chosen & ~together]
+        asking = table.asks(asked_rows, ranking.columns[asked_rows, 0])
         outcome[asked_rows[asking]] = CODES["ask"]
         confidence = np.where(chosen, p_first, np.round(1.0 - p_tool, SCORE_DECIMALS))
         confidence = np.where(ambiguous, both, confidence)
         confidence, p_tool = np.where(empty, 1.0, confidence), np.where(empty, 0.0, p_tool)
         tool = np.where(chosen, first, -1).astype(np.int32)
+        for i, named in joint.items():
+            tool[i] = self._number[named[0]]
+            if any(table.fill_for(i, name).missing for name in named if table.tools[name].required):
+                outcome[i] = CODES["ask"]
         bypassed, shown = self._bypassed(settings, candidates)
         if bypassed.any():
             level = np.minimum(1.0, self._best)
@@ -457,6 +493,7 @@ class TableDecider:
             tool = np.where(bypassed, shown, tool).astype(np.int32)
             p_tool, confidence = np.where(bypassed, level, p_tool), np.where(bypassed, level, confidence)
             ranked = _moved_first(ranked, candidates, bypassed, shown)
+            joint = {i: named for i, named in joint.items() if not bypassed[i]}
         fused = self._fused(alone_key)
         if both_key is not None:
             fused = np.where(recalled[:, None], self._fused(both_key), fused)
@@ -477,6 +514,7 @@ class TableDecider:
             confidence=confidence,
             bypassed=bypassed,
             signals=signals,
+            joint=joint,
             calibration=self.calibration,
         )
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,6 +48,8 @@ CONTAINED = 0.8
 """Score of a tool whose hint of several words is contained in a long message; grows to 1.0 with its share."""
 _DENSE_CELLS = 4_000_000
 _CHUNK_CELLS = 8_000_000
+_BLOCK = 64
+"""Tools of which the best is looked at first when the best k are sought."""
 _DEPTH = 2
 
 
@@ -160,7 +163,8 @@ class LexicalRetriever:
         self.floor = math.log(1 + 2 * max(1, len(catalog)))
         """Mass that scores one half."""
         self._recent: dict[str, tuple[list[str], tuple[str, ...]]] = {}
-        self._numbers: dict[str, int] = {}
+        self._last: tuple[str, NDArray[np.float64]] | None = None
+        self._words, self._grams = _Numbers(), _Numbers()
         self._known: dict[str, NDArray[np.int64]] = {}
         self._index([fields(tool) for tool in catalog])
         self._phrases: dict[str, list[tuple[tuple[str, ...], int]]] = {}
@@ -171,114 +175,135 @@ class LexicalRetriever:
 
     # --- features -----------------------------------------------------------------------------
 
-    def _keys(self, raw: str, reduced: str) -> list[str]:
-        """Features of one word."""
-        grams = texts.char_ngrams(raw) if self.settings.char_ngrams else ()
-        return [f"w{reduced}", *(f"#{gram}" for gram in grams)]
-
     def _split(self, text: str) -> tuple[list[str], tuple[str, ...]]:
         """Words as they stand and reduced; the last texts are kept, since stages ask for them in turn."""
         found = self._recent.get(text)
         if found is None:
-            raw = texts.words(
-                written_arabic(text) if self.settings.rewrite_dialects else text, self._whole_words
-            )
-            found = raw, tuple(texts.reduced(word, self.layers) for word in raw)
+            raw = self._whole(text)
+            found = raw, tuple([texts.reduced(word, self.layers) for word in raw])
             if len(self._recent) > 256:
                 self._recent = {}
             self._recent[text] = found
         return found
 
+    def _whole(self, text: str) -> list[str]:
+        return texts.words(
+            written_arabic(text) if self.settings.rewrite_dialects else text, self._whole_words
+        )
+
     def features(self, message: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return a message's feature numbers and weights: 1 for a word, 1 + ln(count) for a 4-gram."""
-        parts = []
-        for raw, reduced in zip(*self._split(message), strict=True):
-            known = self._known.get(raw)
-            if known is None:
-                here = [self._numbers[k] for k in self._keys(raw, reduced) if k in self._numbers]
-                known = np.array(here, dtype=np.int64)
-                if len(self._known) < 200_000:
-                    self._known[raw] = known
-            parts.append(known)
+        parts = [self._features_of(raw, reduced) for raw, reduced in zip(*self._split(message), strict=True)]
         if not parts:
             return np.empty(0, dtype=np.int64), np.empty(0)
-        found, counts = np.unique(np.concatenate(parts), return_counts=True)
-        numbers: NDArray[np.int64] = found
-        return numbers, np.where(self.is_gram[numbers], 1.0 + np.log(counts), 1.0)
+        numbers = np.concatenate(parts)
+        numbers.sort()
+        # np.unique, without its overhead on a few numbers.
+        starts = np.flatnonzero(np.r_[True, numbers[1:] != numbers[:-1]]) if len(numbers) else numbers
+        values = np.ones(len(starts))
+        if len(starts) < len(numbers):
+            counts = np.diff(starts, append=len(numbers))
+            numbers = numbers[starts]
+            first_gram = int(np.searchsorted(numbers, len(self._words)))
+            values[first_gram:] += np.log(counts[first_gram:])
+        return numbers, values
+
+    def _features_of(self, raw: str, reduced: str) -> NDArray[np.int64]:
+        """Numbers of the features of one word that the index has."""
+        known = self._known.get(raw)
+        if known is None:
+            here = [self._words[reduced]] if reduced in self._words else []
+            if self.settings.char_ngrams:
+                first = len(self._words)
+                here += [first + self._grams[g] for g in texts.char_ngrams(raw) if g in self._grams]
+            known = np.array(here, dtype=np.int64)
+            if len(self._known) < 200_000:
+                self._known[raw] = known
+        return known
 
     # --- index --------------------------------------------------------------------------------
 
     def _index(self, tools: Sequence[dict[str, list[tuple[str, float]]]]) -> None:
+        import scipy.sparse as sp
+
+        spoken = _Numbers()
         counts = {
-            name: self._counts([fields[name] for fields in tools], said=name in SAID)
+            name: self._counts([fields[name] for fields in tools], spoken, said=name in SAID)
             for name in self.settings.field_weights
             if self.settings.field_weights[name] > 0
         }
-        n_features, n_tools = len(self._numbers), len(tools)
-        self.is_gram = np.fromiter((key[0] == "#" for key in self._numbers), bool, n_features)
-        one = self._weighted(counts, n_features, n_tools, grams=False)
-        two = self._weighted(counts, n_features, n_tools, grams=True)
-        self.idf = np.where(self.is_gram, two.idf, one.idf)
-        import scipy.sparse as sp
-
-        rows = np.concatenate([one.rows, two.rows])
-        columns = np.concatenate([one.columns, two.columns])
-        values = np.concatenate([one.values, GRAM_SHARE * two.values])
-        self.postings = sp.csr_matrix((values, (rows, columns)), shape=(n_features, n_tools))
-        """float64 (n_features, n_tools)"""
+        n_spoken, n_tools = len(spoken), len(tools)
+        words = [self._words[texts.reduced(raw, self.layers)] for raw in spoken]
+        grams = [
+            [self._grams[gram] for gram in texts.char_ngrams(raw)] if self.settings.char_ngrams else []
+            for raw in spoken
+        ]
+        parts = []
+        for grammed, rows in ((False, [[number] for number in words]), (True, grams)):
+            sizes = np.fromiter(map(len, rows), np.int64, n_spoken)
+            flat = np.fromiter(chain.from_iterable(rows), np.int64, int(sizes.sum()))
+            features = sp.csr_matrix(
+                (np.ones(len(flat)), (flat, np.repeat(np.arange(n_spoken), sizes))),
+                shape=(len(self._grams) if grammed else len(self._words), n_spoken),
+            )
+            # BM25F adds what the fields say before it saturates, so features may be counted last.
+            parts.append(
+                _saturated(features @ self._weighted(counts, sizes, n_tools, grams=grammed), grammed)
+            )
+        (one, word_idf), (two, gram_idf) = parts
+        self.is_gram = np.arange(len(word_idf) + len(gram_idf)) >= len(word_idf)
+        self.idf = np.concatenate([word_idf, gram_idf])
+        self.postings = sp.vstack([one, two], format="csr")
+        """float64 (n_features, n_tools); words come before 4-grams"""
         self.dense: NDArray[np.float64] | None = None
-        if n_features * n_tools <= _DENSE_CELLS:
+        if len(self.idf) * n_tools <= _DENSE_CELLS:
             self.dense = self.postings.toarray()
 
     def _counts(
-        self, entries: Sequence[list[tuple[str, float]]], *, said: bool
+        self, entries: Sequence[list[tuple[str, float]]], spoken: _Numbers, *, said: bool
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Feature number, tool number and weighted count of one field.
+        """Word number (as it stands, not reduced), tool number and weight of each word of one field.
 
         Stop words count where users speak (``said``): "how do i" tells much beside other messages and
         nothing beside descriptions.
         """
-        rows: list[int] = []
+        numbers: list[int] = []
         columns: list[int] = []
-        values: list[float] = []
+        sizes: list[int] = []
+        shares: list[float] = []
+        number, dropped = spoken.__getitem__, frozenset() if said else texts.STOP_WORDS
         for column, texts_ in enumerate(entries):
             for text, share in texts_:
-                for raw, reduced in zip(*self._split(text), strict=True):
-                    if not said and raw in texts.STOP_WORDS:
-                        continue
-                    for key in self._keys(raw, reduced):
-                        rows.append(self._numbers.setdefault(key, len(self._numbers)))
-                        columns.append(column)
-                        values.append(share)
-        return np.array(rows, np.int64), np.array(columns, np.int64), np.array(values, np.float64)
+                kept = [number(word) for word in self._whole(text) if word not in dropped]
+                numbers += kept
+                columns.append(column)
+                sizes.append(len(kept))
+                shares.append(share)
+        return (
+            np.array(numbers, np.int64),
+            np.repeat(np.array(columns, np.int64), sizes),
+            np.repeat(np.array(shares, np.float64), sizes),
+        )
 
     def _weighted(
-        self, counts: Mapping[str, Any], n_features: int, n_tools: int, *, grams: bool
-    ) -> _Weighted:
-        """BM25F weights of the words or of the 4-grams."""
-        cells: list[NDArray[np.int64]] = []
-        amounts: list[NDArray[np.float64]] = []
-        for name, (rows, columns, values) in counts.items():
-            kept = self.is_gram[rows] == grams
-            rows, columns, values = rows[kept], columns[kept], values[kept]
-            if not len(rows):
+        self, counts: Mapping[str, Any], sizes: NDArray[np.int64], n_tools: int, *, grams: bool
+    ) -> Any:
+        """Sparse (n_spoken, n_tools): weight of each word in each tool, over all fields.
+
+        ``sizes`` holds the number of features of each word; lengths of fields are counted in them.
+        """
+        import scipy.sparse as sp
+
+        found = sp.csr_matrix((len(sizes), n_tools))
+        for name, (numbers, columns, values) in counts.items():
+            lengths = np.bincount(columns, weights=values * sizes[numbers], minlength=n_tools)
+            if not lengths.any():
                 continue
-            lengths = np.bincount(columns, weights=values, minlength=n_tools)
-            mean = lengths[lengths > 0].mean()
+            norm = 1 - LENGTH_B + LENGTH_B * lengths / lengths[lengths > 0].mean()
             weight = self.settings.field_weights[name] * (GRAM_FIELDS.get(name, 1.0) if grams else 1.0)
-            norm = 1 - LENGTH_B + LENGTH_B * lengths / mean
-            cells.append(rows * n_tools + columns)
-            amounts.append(weight * values / norm[columns])
-        if not cells:
-            nothing = np.empty(0, dtype=np.int64)
-            return _Weighted(nothing, nothing, np.empty(0), np.zeros(n_features))
-        found, place = np.unique(np.concatenate(cells), return_inverse=True)
-        tf = np.bincount(place, weights=np.concatenate(amounts))
-        rows, columns = found // n_tools, found % n_tools
-        df = np.bincount(rows, minlength=n_features)
-        idf = np.log1p((n_tools - df + 0.5) / (df + 0.5))
-        k1 = GRAM_K1 if grams else WORD_K1
-        return _Weighted(rows, columns, idf[rows] * tf * (k1 + 1) / (k1 + tf), idf)
+            amounts = weight * values / norm[columns]
+            found = found + sp.csr_matrix((amounts, (numbers, columns)), shape=found.shape)
+        return found
 
     def _add_phrases(self, tool: Tool, column: int) -> None:
         for phrase in (*tool.hints, *(word for word in tool.keywords if " " in word.strip())):
@@ -297,9 +322,14 @@ class LexicalRetriever:
 
     def mass(self, messages: Sequence[str]) -> NDArray[np.float64]:
         """Return the matched mass, float64 (n_messages, n_tools), in units of idf."""
-        n_tools = len(self.ids)
+        if len(messages) == 1:
+            # The stages ask for the mass of one message in turn.
+            last = self._last
+            if last is None or last[0] != messages[0]:
+                self._last = last = messages[0], self._mass(messages[0])
+            return last[1][None].copy()
         if len(messages) < 4 or self.dense is not None:
-            found = np.empty((len(messages), n_tools))
+            found = np.empty((len(messages), len(self.ids)))
             for i, message in enumerate(messages):
                 found[i] = self._mass(message)
             return found
@@ -314,7 +344,7 @@ class LexicalRetriever:
         bounds = np.cumsum([0, *(len(numbers) for numbers, _ in found)])
         numbers = np.concatenate([n for n, _ in found]) if found else np.empty(0, dtype=np.int64)
         values = np.concatenate([v for _, v in found]) if found else np.empty(0)
-        return sp.csr_matrix((values, numbers, bounds), shape=(len(messages), len(self._numbers)))
+        return sp.csr_matrix((values, numbers, bounds), shape=(len(messages), len(self.idf)))
 
     def _mass(self, message: str) -> NDArray[np.float64]:
         numbers, values = self.features(message)
@@ -323,11 +353,16 @@ class LexicalRetriever:
         if self.dense is not None:
             return values @ self.dense[numbers]
         indptr, tools, weights = self.postings.indptr, self.postings.indices, self.postings.data
-        spans = [slice(indptr[i], indptr[i + 1]) for i in numbers.tolist()]
+        starts, stops = indptr[numbers].tolist(), indptr[numbers + 1].tolist()
+        spans = [slice(start, stop) for start, stop in zip(starts, stops, strict=True)]
+        amounts = [
+            weights[span] if value == 1.0 else value * weights[span]
+            for span, value in zip(spans, values.tolist(), strict=True)
+        ]
         columns = np.concatenate([tools[span] for span in spans])
-        sizes = indptr[numbers + 1] - indptr[numbers]
-        amounts = np.concatenate([weights[span] for span in spans]) * np.repeat(values, sizes)
-        return np.bincount(columns, weights=amounts, minlength=len(self.ids)).astype(np.float64, copy=False)
+        return np.bincount(columns, weights=np.concatenate(amounts), minlength=len(self.ids)).astype(
+            np.float64, copy=False
+        )
 
     def scores(self, messages: Sequence[str]) -> NDArray[np.float32]:
         """Return the score of every tool for every message, float32 (n_messages, n_tools), [0, 1].
@@ -348,17 +383,23 @@ class LexicalRetriever:
         rows = mass / (mass + self.floor)
         if self._phrases or self._exact:
             for i, message in enumerate(messages):
-                self._lift_phrases(self._tokens(message), rows[i])
+                for column, lifted in self._lifted(message).items():
+                    rows[i, column] = max(rows[i, column], lifted)
         return np.round(rows, SCORE_DECIMALS)
 
-    def _lift_phrases(self, words: tuple[str, ...], row: NDArray[np.float64]) -> None:
+    def _lifted(self, message: str) -> dict[int, float]:
+        """Least score of the tools whose hints or examples the message contains or is."""
+        found: dict[int, float] = {}
+        if not (self._phrases or self._exact):
+            return found
+        words = self._tokens(message)
         for start, word in enumerate(words):
             for tokens, column in self._phrases.get(word, ()):
                 if words[start : start + len(tokens)] == tokens:
                     lifted = CONTAINED + (1 - CONTAINED) * len(tokens) / len(words)
-                    row[column] = max(row[column], lifted)
-        for column in self._exact.get(words, ()):
-            row[column] = 1.0
+                    found[column] = max(found.get(column, 0.0), lifted)
+        found.update(dict.fromkeys(self._exact.get(words, ()), 1.0))
+        return found
 
     def exact(self, message: str) -> tuple[int, ...]:
         """Return the numbers of the tools that have this very message as a hint or an example."""
@@ -368,18 +409,47 @@ class LexicalRetriever:
         """Return the best ``k`` tools with a score above 0, best first, ties by id."""
         if not self.settings.enabled:
             return ()
-        row = self.from_mass([message], self._mass(message)[None])[0]
-        return top_hits(row, self.ids, k, "lexical")
+        mass = self._mass(message)
+        lifted = self._lifted(message)
+        columns = np.flatnonzero(mass > self._reached(mass, k))
+        if lifted:
+            columns = np.union1d(columns, list(lifted))
+        scores = mass[columns] / (mass[columns] + self.floor)
+        for column, least in lifted.items():
+            place = np.searchsorted(columns, column)
+            scores[place] = max(scores[place], least)
+        return _hits(columns, np.round(scores, SCORE_DECIMALS), self.ids, k, "lexical")
+
+    def _reached(self, mass: NDArray[np.float64], k: int) -> float:
+        """A mass that every tool among the best ``k`` is above, ties after rounding included; at least 0.
+
+        The best of each block of tools are taken; the k-th best of these is reached by k tools.
+        """
+        n_blocks = len(mass) // _BLOCK
+        if n_blocks <= k:
+            return 0.0
+        tops = mass[: n_blocks * _BLOCK].reshape(_BLOCK, n_blocks).max(axis=0)
+        level = float(np.partition(tops, n_blocks - k)[n_blocks - k])
+        score = level / (level + self.floor) - 10.0**-SCORE_DECIMALS
+        return max(0.0, self.floor * score / (1.0 - score))
 
 
-@dataclass(frozen=True)
-class _Weighted:
-    """Postings of one family of features, and its inverse document frequencies."""
+class _Numbers(dict[str, int]):
+    """Numbers keys in the order in which they are met."""
 
-    rows: NDArray[np.int64]
-    columns: NDArray[np.int64]
-    values: NDArray[np.float64]
-    idf: NDArray[np.float64]
+    def __missing__(self, key: str) -> int:
+        self[key] = found = len(self)
+        return found
+
+
+def _saturated(tf: Any, grams: bool) -> tuple[Any, NDArray[np.float64]]:
+    """BM25 weights (n_features, n_tools) of weighted term frequencies, and idf (n_features,)."""
+    df = np.diff(tf.indptr)
+    idf = np.log1p((tf.shape[1] - df + 0.5) / (df + 0.5))
+    k1, share = (GRAM_K1, GRAM_SHARE) if grams else (WORD_K1, 1.0)
+    tf.data *= (k1 + 1) / (k1 + tf.data)
+    tf.data *= np.repeat(share * idf, df)
+    return tf, idf
 
 
 def top_hits(row: NDArray[Any], ids: Sequence[str], k: int, source: Any) -> tuple[Hit, ...]:
@@ -388,8 +458,17 @@ def top_hits(row: NDArray[Any], ids: Sequence[str], k: int, source: Any) -> tupl
     if len(found) > 4 * k:
         least = np.partition(row[found], len(found) - k)[len(found) - k]
         found = found[row[found] >= least]
-    best = found[np.argsort(-row[found], kind="stable")][:k]
+    return _hits(found, row[found], ids, k, source)
+
+
+def _hits(
+    columns: NDArray[np.int64], scores: NDArray[Any], ids: Sequence[str], k: int, source: Any
+) -> tuple[Hit, ...]:
+    order = np.argsort(-scores, kind="stable")[:k]
     return tuple(
-        Hit(tool=ids[column], score=float(row[column]), source=source, rank=rank)
-        for rank, column in enumerate(best.tolist())
+        Hit(tool=ids[column], score=score, source=source, rank=rank)
+        for rank, (column, score) in enumerate(
+            zip(columns[order].tolist(), scores[order].tolist(), strict=True)
+        )
+        if score > 0
     )

@@ -162,6 +162,18 @@ class LocalSelector:
                         self._evidence = _DescriptionEvidence(self)
         return self._evidence
 
+    def parts(self, queries: Sequence[Query]) -> list[NDArray[np.float64]]:
+        """Return the log-odds of each message's clauses, (n_clauses, n_tools); no rows for one clause."""
+        found = [texts.clauses(query.message) for query in queries]
+        flat = [Query(message=clause) for clauses in found if len(clauses) > 1 for clause in clauses]
+        scores = self.scores(flat)
+        rows, nothing, at = [], np.empty((0, len(self.catalog))), 0
+        for clauses in found:
+            n = len(clauses) if len(clauses) > 1 else 0
+            rows.append(scores[at : at + n] if n else nothing)
+            at += n
+        return rows
+
     def fill(self, query: Query, tool: Tool) -> Filled:
         """Return the arguments that the message gives for a tool, what is missing, and the mode."""
         from mono_router.extraction import extract

@@ -225,7 +225,12 @@ class Router:
         log_odds = self._log_odds([query], embedding)
         assert log_odds is not None
         evidence = self._evidence(
-            query, self._offered(within), lexical, embedding if shown else None, log_odds
+            query,
+            self._offered(within),
+            lexical,
+            embedding if shown else None,
+            log_odds,
+            self._parts([query])[0],
         )
         verdict = decide(evidence, self.settings, self.tools, self.calibrator)
         third = time.perf_counter()
@@ -244,6 +249,7 @@ class Router:
         lexical: NDArray[np.float32],
         embedding: NDArray[np.float32] | None,
         log_odds: NDArray[np.float64],
+        parts: NDArray[np.float64],
     ) -> Evidence:
         """What ``score`` and :meth:`EvidenceTable.row` make of one message."""
         ids, own = self.catalog.ids, self.settings
@@ -274,6 +280,7 @@ class Router:
             lexical_scores={name: float(row[place[name]]) for name in names},
             embedding_scores={} if embedding is None else {n: float(near[place[n]]) for n in names},
             log_odds={name: float(log_odds[0, place[name]]) for name in names},
+            parts=tuple({name: float(part[place[name]]) for name in names} for part in parts),
             lexical_scale=Scale(*_scales(row[None], mask)[0].tolist()),
             embedding_scale=near_scale,
             pending=ids[pending] if pending >= 0 else None,
@@ -352,6 +359,10 @@ class Router:
         table = self._table(
             queries, offered, mask, lexical, embedding if shown else None, log_odds, plans, include
         )
+        table.part_odds = [
+            _taken(part, np.broadcast_to(row, (len(part), len(row))))
+            for part, row in zip(self._parts(queries), table.union, strict=True)
+        ]
         table.timings = timings
         return table
 
@@ -393,6 +404,14 @@ class Router:
         if scores.shape != expected:
             raise ValueError(f"selector.scores must return {expected}, got {scores.shape}")
         return scores.round(SCORE_DECIMALS)
+
+    def _parts(self, queries: Sequence[Query]) -> list[NDArray[np.float64]]:
+        """The selector's scores of each message's clauses, (n_clauses, n_tools) each; no rows without."""
+        parts = getattr(self.selector, "parts", None)
+        if parts is None:
+            return [np.empty((0, len(self.catalog)))] * len(queries)
+        found: list[NDArray[np.float64]] = parts(queries)
+        return found
 
     def _checked(self, query: Query) -> Query:
         if not isinstance(query.message, str):

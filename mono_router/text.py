@@ -112,8 +112,11 @@ def words(text: str, layers: Layers = ALL) -> list[str]:
     >>> words("明天天气")
     ['明天', '天天', '天气']
     """
+    normal = normalize(text, layers)
+    if not (layers.clitics or layers.stem or _UNSPACED.search(normal)):
+        return normal.split()
     found: list[str] = []
-    for raw in normalize(text, layers).split():
+    for raw in normal.split():
         if raw.isascii() or not _UNSPACED.search(raw):
             found.append(_reduced(raw, layers.clitics, layers.stem))
         else:

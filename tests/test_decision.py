@@ -102,6 +102,11 @@ def tables(draw, *, embedding: bool | None = None) -> EvidenceTable:
         spread, trust = st.sampled_from([0.0, 0.1, 0.3]), st.sampled_from([1.0, 0.0, 0.4])
         return np.array([[draw(GRID), draw(spread), draw(trust)] for _ in range(n)])
 
+    def clauses(i: int) -> np.ndarray:
+        n_clauses = draw(st.sampled_from([0, 0, 2, 3]))
+        parts = np.array([[draw(ODDS) * 3 for _ in range(t)] for _ in range(n_clauses)]).reshape(n_clauses, t)
+        return np.where(union[i] >= 0, parts[:, known[i]], -np.inf)
+
     messages = draw(st.lists(st.sampled_from(["odd", "even"]), min_size=n, max_size=n))
     return EvidenceTable(
         queries=tuple(Query(message=m) for m in messages),
@@ -114,6 +119,7 @@ def tables(draw, *, embedding: bool | None = None) -> EvidenceTable:
         embedding_rank=taken(near_rank, MISSED).astype(np.int64) if has_embedding else None,
         embedding_scale=scale() if has_embedding else None,
         log_odds=taken(odds, -np.inf),
+        part_odds=[clauses(i) for i in range(n)],
         pending=pending,
         offered=[None] * n,
         n_offered=np.full(n, t),

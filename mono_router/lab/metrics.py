@@ -177,10 +177,12 @@ def correctness(
     right: NDArray[np.bool_] = ~wants & (outcome == CODES["no_tool"])
     one = _among(verdicts.tool[:, None], accepted)[:, 0]
     right |= called & (labels.n_expected == 1) & one
-    several = called & wants
     if verdicts.decided is None:
-        several &= False  # one call never equals several expected tools
-    for i in np.flatnonzero(several).tolist():
+        rows = [i for i in verdicts.joint if called[i] and wants[i]]
+        right[rows] = False
+    else:
+        rows = np.flatnonzero(called & wants).tolist()
+    for i in rows:
         ids = verdicts.table.ids
         names = {ids[t] for t in accepted[i].tolist() if t >= 0}
         tools = set(verdicts.called(i))
@@ -213,6 +215,8 @@ def _label_columns(
         decision = None
         if verdicts.decided is not None:
             decision = verdicts.decided[i].decision
+        elif i in verdicts.joint:
+            decision = verdicts.verdict(i).decision
         tools = verdicts.called(i)
         if decision is not None:
             given, mode, missing = decision.arguments, decision.mode, decision.missing
