@@ -120,13 +120,15 @@ _TENSE = re.compile("^كا?(?=[نيت])")
 _PARTICLES = {"ف": "في", "د": "من", "م": "من", "ع": "على", "ب": "ب", "ك": "ك"}
 # Words that begin like the habitual present (ك) and are not.
 _NOT_HABITUAL = frozenset(
-    "كتاب كتابة كتابي كتابه كانت كانوا كنتم كيفية كيلو كتابا كتبت كاتب كتابين كتالوج كنيسة كندا كيميائي "
-    "كانون كتلة كيفما كنترول كينيا".split()
+    "كتاب كتابه كتابي كتابه كانت كانوا كنتم كيفيه كيلو كتابا كتبت كاتب كتابين كتالوج كنيسه كندا كيميائي "
+    "كانون كتله كيفما كنترول كينيا".split()
 )
 
 
 def _base(word: str) -> str:
-    return _MARKS.sub("", word.casefold()).translate(_ALEF)
+    """A word without marks, alef forms alike; a final ta marbuta is often typed as ha."""
+    bare = _MARKS.sub("", word.casefold()).translate(_ALEF)
+    return bare[:-1] + "ه" if bare.endswith("ة") else bare
 
 
 def _read_table() -> dict[str, str]:
@@ -134,7 +136,7 @@ def _read_table() -> dict[str, str]:
     for entry in _TABLE.replace("\n", ";").split(";"):
         written, found, words = entry.partition("=")
         if found:
-            table.update({word: written for word in words.split()})
+            table.update({_base(word): written for word in words.split()})
     return table
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -164,9 +163,10 @@ class LexicalRetriever:
         """Mass that scores one half."""
         self._recent: dict[str, tuple[list[str], tuple[str, ...]]] = {}
         self._last: tuple[str, NDArray[np.float64]] | None = None
+        self._asked: tuple[str, tuple[NDArray[np.int64], NDArray[np.float64]]] | None = None
         self._words, self._grams = _Numbers(), _Numbers()
         self._known: dict[str, NDArray[np.int64]] = {}
-        self._index([fields(tool) for tool in catalog])
+        self._index(catalog)
         self._phrases: dict[str, list[tuple[tuple[str, ...], int]]] = {}
         self._exact: dict[tuple[str, ...], list[int]] = {}
         if own.phrase_matching:
@@ -187,19 +187,27 @@ class LexicalRetriever:
         return found
 
     def _whole(self, text: str) -> list[str]:
-        return texts.words(
-            written_arabic(text) if self.settings.rewrite_dialects else text, self._whole_words
-        )
+        if self.settings.rewrite_dialects and not text.isascii():
+            text = written_arabic(text)
+        return texts.words(text, self._whole_words)
 
     def features(self, message: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return a message's feature numbers and weights: 1 for a word, 1 + ln(count) for a 4-gram."""
+        asked = self._asked
+        if asked is None or asked[0] != message:
+            self._asked = asked = message, self._features(message)
+        return asked[1]
+
+    def _features(self, message: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         parts = [self._features_of(raw, reduced) for raw, reduced in zip(*self._split(message), strict=True)]
         if not parts:
             return np.empty(0, dtype=np.int64), np.empty(0)
         numbers = np.concatenate(parts)
         numbers.sort()
         # np.unique, without its overhead on a few numbers.
-        starts = np.flatnonzero(np.r_[True, numbers[1:] != numbers[:-1]]) if len(numbers) else numbers
+        first = np.ones(len(numbers), dtype=bool)
+        np.not_equal(numbers[1:], numbers[:-1], out=first[1:])
+        starts = first.nonzero()[0]
         values = np.ones(len(starts))
         if len(starts) < len(numbers):
             counts = np.diff(starts, append=len(numbers))
@@ -223,70 +231,71 @@ class LexicalRetriever:
 
     # --- index --------------------------------------------------------------------------------
 
-    def _index(self, tools: Sequence[dict[str, list[tuple[str, float]]]]) -> None:
+    def _index(self, catalog: Catalog) -> None:
         import scipy.sparse as sp
 
         spoken = _Numbers()
-        counts = {
-            name: self._counts([fields[name] for fields in tools], spoken, said=name in SAID)
-            for name in self.settings.field_weights
-            if self.settings.field_weights[name] > 0
-        }
-        n_spoken, n_tools = len(spoken), len(tools)
+        counts = self._counts(catalog, spoken)
         words = [self._words[texts.reduced(raw, self.layers)] for raw in spoken]
-        grams = [
-            [self._grams[gram] for gram in texts.char_ngrams(raw)] if self.settings.char_ngrams else []
-            for raw in spoken
-        ]
-        parts = []
-        for grammed, rows in ((False, [[number] for number in words]), (True, grams)):
-            sizes = np.fromiter(map(len, rows), np.int64, n_spoken)
-            flat = np.fromiter(chain.from_iterable(rows), np.int64, int(sizes.sum()))
-            features = sp.csr_matrix(
-                (np.ones(len(flat)), (flat, np.repeat(np.arange(n_spoken), sizes))),
-                shape=(len(self._grams) if grammed else len(self._words), n_spoken),
-            )
-            # BM25F adds what the fields say before it saturates, so features may be counted last.
-            parts.append(
-                _saturated(features @ self._weighted(counts, sizes, n_tools, grams=grammed), grammed)
-            )
-        (one, word_idf), (two, gram_idf) = parts
+        grams: list[int] = []
+        sizes = []
+        for raw in spoken if self.settings.char_ngrams else ():
+            found = texts.char_ngrams(raw)
+            grams += [self._grams[gram] for gram in found]
+            sizes.append(len(found))
+        one, word_idf = self._family(counts, words, [1] * len(spoken), grams=False)
+        two, gram_idf = self._family(counts, grams, sizes or [0] * len(spoken), grams=True)
         self.is_gram = np.arange(len(word_idf) + len(gram_idf)) >= len(word_idf)
         self.idf = np.concatenate([word_idf, gram_idf])
         self.postings = sp.vstack([one, two], format="csr")
         """float64 (n_features, n_tools); words come before 4-grams"""
         self.dense: NDArray[np.float64] | None = None
-        if len(self.idf) * n_tools <= _DENSE_CELLS:
+        if self.postings.shape[0] * self.postings.shape[1] <= _DENSE_CELLS:
             self.dense = self.postings.toarray()
 
-    def _counts(
-        self, entries: Sequence[list[tuple[str, float]]], spoken: _Numbers, *, said: bool
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Word number (as it stands, not reduced), tool number and weight of each word of one field.
+    def _counts(self, catalog: Catalog, spoken: _Numbers) -> dict[str, _Counts]:
+        """Words of each field, numbered as they stand, not reduced.
 
-        Stop words count where users speak (``said``): "how do i" tells much beside other messages and
-        nothing beside descriptions.
+        Stop words count where users speak: "how do i" tells much beside other messages and nothing
+        beside descriptions.
         """
-        numbers: list[int] = []
-        columns: list[int] = []
-        sizes: list[int] = []
-        shares: list[float] = []
-        number, dropped = spoken.__getitem__, frozenset() if said else texts.STOP_WORDS
-        for column, texts_ in enumerate(entries):
-            for text, share in texts_:
-                kept = [number(word) for word in self._whole(text) if word not in dropped]
-                numbers += kept
-                columns.append(column)
-                sizes.append(len(kept))
-                shares.append(share)
-        return (
-            np.array(numbers, np.int64),
-            np.repeat(np.array(columns, np.int64), sizes),
-            np.repeat(np.array(shares, np.float64), sizes),
-        )
+        found = {name: _Counts() for name, weight in self.settings.field_weights.items() if weight > 0}
+        number = spoken.__getitem__
+        for column, tool in enumerate(catalog):
+            for name, entries in fields(tool).items():
+                if name not in found:
+                    continue
+                dropped = frozenset() if name in SAID else texts.STOP_WORDS
+                for text, share in entries:
+                    if text:
+                        kept = [number(word) for word in self._whole(text) if word not in dropped]
+                        found[name].add(kept, column, share)
+        return found
+
+    def _family(
+        self, counts: Mapping[str, _Counts], features: list[int], sizes: list[int], *, grams: bool
+    ) -> tuple[Any, NDArray[np.float64]]:
+        """BM25F weights (n_features, n_tools) and idf of the words or the 4-grams.
+
+        Each spoken word has the next ``sizes`` of ``features``. BM25F adds what the fields say before it
+        saturates, so a word's features are counted after the fields are added.
+        """
+        import scipy.sparse as sp
+
+        n_features, n_tools = len(self._grams if grams else self._words), len(self.ids)
+        bounds = np.cumsum([0, *sizes])
+        numbers = np.array(features, dtype=np.int64)
+        split = sp.csc_matrix((np.ones(len(numbers)), numbers, bounds), shape=(n_features, len(sizes)))
+        tf = split.tocsr() @ self._weighted(counts, np.diff(bounds), n_tools, grams=grams)
+        df = np.diff(tf.indptr)
+        idf = np.log1p((n_tools - df + 0.5) / (df + 0.5))
+        k1, share = (GRAM_K1, GRAM_SHARE) if grams else (WORD_K1, 1.0)
+        tf.data *= (k1 + 1) / (k1 + tf.data)
+        tf.data *= np.repeat(share * idf, df)
+        return tf, idf
 
     def _weighted(
-        self, counts: Mapping[str, Any], sizes: NDArray[np.int64], n_tools: int, *, grams: bool
+        self, counts: Mapping[str, _Counts], sizes: NDArray[np.int64], n_tools: int, *, grams: bool
     ) -> Any:
         """Sparse (n_spoken, n_tools): weight of each word in each tool, over all fields.
 
@@ -295,7 +304,8 @@ class LexicalRetriever:
         import scipy.sparse as sp
 
         found = sp.csr_matrix((len(sizes), n_tools))
-        for name, (numbers, columns, values) in counts.items():
+        for name, count in counts.items():
+            numbers, columns, values = count.arrays()
             lengths = np.bincount(columns, weights=values * sizes[numbers], minlength=n_tools)
             if not lengths.any():
                 continue
@@ -442,14 +452,26 @@ class _Numbers(dict[str, int]):
         return found
 
 
-def _saturated(tf: Any, grams: bool) -> tuple[Any, NDArray[np.float64]]:
-    """BM25 weights (n_features, n_tools) of weighted term frequencies, and idf (n_features,)."""
-    df = np.diff(tf.indptr)
-    idf = np.log1p((tf.shape[1] - df + 0.5) / (df + 0.5))
-    k1, share = (GRAM_K1, GRAM_SHARE) if grams else (WORD_K1, 1.0)
-    tf.data *= (k1 + 1) / (k1 + tf.data)
-    tf.data *= np.repeat(share * idf, df)
-    return tf, idf
+class _Counts:
+    """Words of one field over all tools."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.sizes: list[int] = []
+        self.columns: list[int] = []
+        self.shares: list[float] = []
+
+    def add(self, numbers: list[int], column: int, share: float) -> None:
+        """Add the words of one text of a tool."""
+        self.numbers += numbers
+        self.sizes.append(len(numbers))
+        self.columns.append(column)
+        self.shares.append(share)
+
+    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Return word number, tool number and share of each word."""
+        columns, shares = np.array(self.columns, np.int64), np.array(self.shares, np.float64)
+        return np.array(self.numbers, np.int64), np.repeat(columns, self.sizes), np.repeat(shares, self.sizes)
 
 
 def top_hits(row: NDArray[Any], ids: Sequence[str], k: int, source: Any) -> tuple[Hit, ...]:
@@ -465,10 +487,7 @@ def _hits(
     columns: NDArray[np.int64], scores: NDArray[Any], ids: Sequence[str], k: int, source: Any
 ) -> tuple[Hit, ...]:
     order = np.argsort(-scores, kind="stable")[:k]
+    found = enumerate(zip(columns[order].tolist(), scores[order].tolist(), strict=True))
     return tuple(
-        Hit(tool=ids[column], score=score, source=source, rank=rank)
-        for rank, (column, score) in enumerate(
-            zip(columns[order].tolist(), scores[order].tolist(), strict=True)
-        )
-        if score > 0
+        [Hit(tool=ids[c], score=score, source=source, rank=rank) for rank, (c, score) in found if score > 0]
     )

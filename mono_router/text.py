@@ -113,7 +113,7 @@ def words(text: str, layers: Layers = ALL) -> list[str]:
     ['明天', '天天', '天气']
     """
     normal = normalize(text, layers)
-    if not (layers.clitics or layers.stem or _UNSPACED.search(normal)):
+    if not (layers.clitics or layers.stem) and (normal.isascii() or not _UNSPACED.search(normal)):
         return normal.split()
     found: list[str] = []
     for raw in normal.split():
@@ -276,10 +276,11 @@ def guess_language(text: str) -> str:
 
 
 _SENTENCE = re.compile(r"(?<=[.!?؟。;؛])\s+|\n+")
+# A run of spaces is tried at its start alone and taken whole: any other way is quadratic in its length.
 _JOIN = re.compile(
-    r",?\s+\b(?:and then|and also|and|then|also|additionally|furthermore|moreover|next|lastly|finally"
-    r"|after that|afterwards|plus|as well as|besides|y también|y luego|además|luego|y)\b[,:]?\s+"
-    r"|[,،]\s*(?=و)|\s+(?:ثم|وأيضا|وأيضًا|بالإضافة إلى ذلك|كذلك)\s+",
+    r"(?:,|(?<!\s))\s++\b(?:and then|and also|and|then|also|additionally|furthermore|moreover|next|lastly"
+    r"|finally|after that|afterwards|plus|as well as|besides|y también|y luego|además|luego|y)\b[,:]?\s+"
+    r"|[,،]\s*(?=و)|(?<!\s)\s++(?:ثم|وأيضا|وأيضًا|بالإضافة إلى ذلك|كذلك)\s+",
     re.IGNORECASE,
 )
 _CLAUSE_WORDS = 3

@@ -187,6 +187,7 @@ class Calibrator:
         """Write the fitted maps as JSON."""
         record = {
             "schema": 1,
+            "method": self.method,
             "signals": list(SIGNALS),
             "no_tool_prior": self.no_tool_prior,
             "fitted_on": sorted(self.fitted_on),
@@ -205,9 +206,15 @@ class Calibrator:
             If it was fitted on other signals.
         """
         record: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
-        if record["schema"] != 1 or record["signals"] != list(SIGNALS):
+        if record["schema"] > 1:
+            raise ValueError(f"{path}: schema {record['schema']} is newer than 1")
+        if record["signals"] != list(SIGNALS):
             raise ValueError(f"{path}: fitted on other signals, {', '.join(record['signals'])}")
-        made = cls(no_tool_prior=record["no_tool_prior"], fitted_on=frozenset(record["fitted_on"]))
+        made = cls(
+            method=record["method"],
+            no_tool_prior=record["no_tool_prior"],
+            fitted_on=frozenset(record["fitted_on"]),
+        )
         made.scores = record["scores"]
         maps = [
             None

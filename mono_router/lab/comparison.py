@@ -1,9 +1,9 @@
 """Paired comparison of two reports on the same cases.
 
-The unit is the group. Where every group has one case and the metric is right or wrong, McNemar's exact
-test counts the discordant pairs; else group means of the differences have their signs flipped at
-random (a permutation test). P-values of a family of metrics named beforehand are adjusted by Holm
-(1979).
+The unit of the tests is the group, while a change is shown as the metrics are, per case. Where every
+group has one case and the metric is right or wrong, McNemar's exact test counts the discordant pairs;
+else group means of the differences have their signs flipped at random (a permutation test). P-values of
+a family of metrics named beforehand are adjusted by Holm (1979).
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _row(before: Report, after: Report, name: str) -> dict[str, Any] | None:
     if not known.any():
         return None
     difference, groups = (two - one)[known], before.labels.groups[known]
-    change = mean_interval(difference, groups)
+    change = mean_interval(difference, groups, share=False)  # a difference, no share of cases
     codes, n_groups = group_codes(groups)
     if n_groups == len(difference) and np.isin(difference, (-1.0, 0.0, 1.0)).all():
         p = mcnemar_exact(int((difference > 0).sum()), int((difference < 0).sum()))

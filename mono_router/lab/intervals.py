@@ -148,7 +148,10 @@ def resampled_interval(
     Parameters
     ----------
     statistic
-        Takes row weights float64 (n,), returns a number or NaN.
+        Takes row weights float64 (n,), returns a number >= 0 or NaN.
+
+    The resamples are moved so that their mean is the figure itself: a calibration error is larger on a
+    resample than on the cases (bins are noisier), and plain percentiles would lie above it.
     """
     if not len(groups):
         return NOTHING
@@ -160,5 +163,5 @@ def resampled_interval(
     found = np.array([statistic(row[codes]) for row in drawn])
     if np.isnan(found).all():
         return Estimate(value, float("nan"), float("nan"), len(groups), n_groups)
-    low, high = np.nanquantile(found, [0.025, 0.975])
-    return Estimate(value, float(low), float(high), len(groups), n_groups)
+    low, high = np.nanquantile(found - np.nanmean(found) + value, [0.025, 0.975])
+    return Estimate(value, max(0.0, float(low)), float(high), len(groups), n_groups)
