@@ -32,6 +32,7 @@ NUMBER_MISSING, MAX_NUMBERS = -1.0, 3
 """Weight of a required number that the message does not have, and how many count."""
 _NUMBER = re.compile(r"(?<!\w)[-+]?\d[\d,]*\.?\d*")
 _MAX_VALUE_WORDS = 4
+_DENSE_CELLS = 4_000_000
 
 
 def standardized(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -54,8 +55,12 @@ class DescriptionEvidence:
     def __init__(self, catalog: Catalog, lexical: LexicalRetriever) -> None:
         self.lexical = lexical
         names = [texts.identifier_words(tool.id) or tool.title for tool in catalog]
-        self._name_cover = self._cover(names, grams=True)
-        self._description_cover = self._cover([tool.description for tool in catalog], grams=False)
+        described = self._cover([tool.description for tool in catalog], grams=False)
+        self._cover_weights = NAME_COVERED * self._cover(names, grams=True) + DESCRIPTION_COVERED * described
+        """Sparse (n_features, n_tools): what each feature of a message adds to each tool."""
+        self._dense: NDArray[np.float64] | None = None
+        if self._cover_weights.shape[0] * self._cover_weights.shape[1] <= _DENSE_CELLS:
+            self._dense = self._cover_weights.toarray()
         wanted = [tool_parameters(tool) for tool in catalog]
         self._numbers = np.array(
             [sum(p.required and p.type in ("integer", "number") for p in ps) for ps in wanted], dtype=np.int64
@@ -84,9 +89,11 @@ class DescriptionEvidence:
         """Return the evidence (n_messages, n_tools), standardised for the most part; higher is better."""
         mass = self.lexical.mass(messages)
         rows = (1 - CLAUSE) * standardized(mass) + CLAUSE * standardized(self._best_clause(messages, mass))
-        query = self.lexical.query_matrix(messages).sign()
-        rows += NAME_COVERED * (query @ self._name_cover).toarray()
-        rows += DESCRIPTION_COVERED * (query @ self._description_cover).toarray()
+        if self._dense is not None:
+            for i, message in enumerate(messages):
+                rows[i] += self._dense[self.lexical.features(message)[0]].sum(axis=0)
+        else:
+            rows += (self.lexical.query_matrix(messages).sign() @ self._cover_weights).toarray()
         if self._numbers.any():
             given = np.array([len(_NUMBER.findall(message)) for message in messages])
             rows += NUMBER_MISSING * np.clip(self._numbers[None] - given[:, None], 0, MAX_NUMBERS)
