@@ -10,6 +10,7 @@ import difflib
 import gzip
 import json
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -50,11 +51,23 @@ def catalog_files(path: Path) -> list[Path]:
     return found
 
 
-def open_text(path: Path) -> Iterator[str]:
-    """Yield the lines of a text file, gzipped or not."""
+def open_text(path: Path, problems: list[str]) -> Iterator[str]:
+    """Yield the lines of a text file, gzipped or not.
+
+    A file that is not UTF-8, or no gzip file though its name says so, ends there with a line in
+    ``problems``.
+    """
     opened: Any = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt", encoding="utf-8") as lines:
-        yield from lines
+    number = 0
+    try:
+        with opened(path, "rt", encoding="utf-8") as lines:
+            for line in lines:
+                number += 1
+                yield line
+    except UnicodeDecodeError:
+        problems.append(f"{path}:{number + 1}: not UTF-8")
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        problems.append(f"{path}:{number + 1}: not a whole gzip file")
 
 
 class Reading:
@@ -112,7 +125,7 @@ class Reading:
             read.tool(place, None)
 
     def read_jsonl(self, path: Path) -> None:
-        for number, line in enumerate(open_text(path), 1):
+        for number, line in enumerate(open_text(path, self.problems), 1):
             if not line.strip():
                 continue
             try:

@@ -60,6 +60,10 @@ def partial_schema(tool: Tool) -> dict[str, Any]:
     # Root-level alternatives may require too; what was given is checked property by property.
     for keyword in ("dependentRequired", "minProperties"):
         schema.pop(keyword, None)
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        branches = schema.get(keyword)
+        if isinstance(branches, list) and any(isinstance(b, Mapping) and "required" in b for b in branches):
+            schema.pop(keyword)
     return schema
 
 

@@ -187,3 +187,14 @@ def test_markup_is_escaped_everywhere(tmp_path: Path) -> None:
         page = one._repr_html_()
         assert re.search(r"<\w+", page), type(one).__name__
         assert_escaped(page)
+
+
+def test_jsonl_that_is_not_utf8_names_file_and_line(tmp_path: Path) -> None:
+    """A byte that is no UTF-8 gives one line with the file and the line, not a decoder's message."""
+    (tmp_path / "catalog.jsonl").write_bytes(b'{"id": "a", "description": "A"}\n{"id": "\xff"}\n')
+    with pytest.raises(CatalogError, match=r"catalog\.jsonl:\d: not UTF-8"):
+        Catalog.load(tmp_path)
+    (tmp_path / "catalog.jsonl").unlink()
+    (tmp_path / "catalog.jsonl.gz").write_bytes(b"no gzip")
+    with pytest.raises(CatalogError, match="not a whole gzip file"):
+        Catalog.load(tmp_path)

@@ -208,3 +208,13 @@ def test_formats(check, good, bad) -> None:
     """Formats are checked by one rule, whatever else is installed; what is not text passes."""
     assert all(check(value) for value in good)
     assert not any(check(value) for value in bad)
+
+
+def test_root_alternatives_that_require_do_not_refuse_partial_arguments() -> None:
+    """A root anyOf of required lists says what a whole call needs, not what a partial one may give."""
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
+        "anyOf": [{"required": ["a", "b"]}],
+    }
+    assert check_arguments(Tool(id="t", input_schema=schema), {"a": "x"}) == ()

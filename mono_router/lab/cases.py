@@ -81,7 +81,7 @@ def load_cases(
     problems: list[str] = []
     found: list[tuple[int, Case]] = []
     ids: dict[str, int] = {}
-    for number, line in enumerate(open_text(file), 1):
+    for number, line in enumerate(open_text(file, problems), 1):
         if not line.strip():
             continue
         where = f"{file}:{number}"
