@@ -141,6 +141,10 @@ class Catalog:
         """Hash over all tools and skills, independent of their order."""
         return digest({"tools": self.tools, "skills": [self.skills[k] for k in sorted(self.skills)]})
 
+    def kept_id(self, tool_id: str) -> str:
+        """Return the id that stands for a tool: its own, unless its definition was merged into another's."""
+        return self.variants.get(tool_id, tool_id)
+
     def subset(self, ids: Iterable[str]) -> Catalog:
         """Return the catalog of these tools alone.
 

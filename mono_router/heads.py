@@ -103,9 +103,7 @@ def training_texts(catalog: Catalog, cases: Iterable[Case] = ()) -> TrainingText
     extra: dict[str, list[str]] = {}
     for case in cases:
         if len(case.expected_tools) == 1:
-            extra.setdefault(catalog.variants.get(case.expected_tools[0], case.expected_tools[0]), []).append(
-                case.message
-            )
+            extra.setdefault(catalog.kept_id(case.expected_tools[0]), []).append(case.message)
     found: list[tuple[str, int, bool, int]] = []
     for number, tool in enumerate(catalog):
         found.append((description_views(tool)[2], number, True, -1))

@@ -166,8 +166,8 @@ class LocalSelector:
         """Return the log-odds of each message's clauses, (n_clauses, n_tools); no rows for one clause."""
         found = [texts.clauses(query.message) for query in queries]
         flat = [Query(message=clause) for clauses in found if len(clauses) > 1 for clause in clauses]
-        scores = self.scores(flat)
         rows, nothing, at = [], np.empty((0, len(self.catalog))), 0
+        scores = self.scores(flat) if flat else nothing
         for clauses in found:
             n = len(clauses) if len(clauses) > 1 else 0
             rows.append(scores[at : at + n] if n else nothing)
@@ -217,8 +217,10 @@ class _ExampleEvidence:
     def __init__(self, selector: LocalSelector, training: TrainingTexts) -> None:
         self._selector = selector
         retriever = selector.retriever
-        known = isinstance(retriever, EmbeddingRetriever) and retriever.trust >= TRUSTED
-        self._retriever = retriever if isinstance(retriever, EmbeddingRetriever) and known else None
+        self._retriever: EmbeddingRetriever | None = None
+        if isinstance(retriever, EmbeddingRetriever) and retriever.trust >= TRUSTED:
+            self._retriever = retriever
+        self._layers = dataclasses.replace(selector.lexical.layers, stem=False)
         self._descriptions = DescriptionEvidence(selector.catalog, selector.lexical)
         self._rich = _described(selector.catalog)
         neutral = neutral_sentences()
@@ -233,7 +235,7 @@ class _ExampleEvidence:
     def _prepared(self, text: str) -> str:
         own = self._selector.lexical
         text = written_arabic(text) if own.settings.rewrite_dialects else text
-        return texts.normalize_words(text, dataclasses.replace(own.layers, stem=False))
+        return texts.normalize_words(text, self._layers)
 
     def _no_tool_levels(
         self, training: TrainingTexts, neutral: Sequence[str]

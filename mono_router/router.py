@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 MAX_MESSAGE_CHARS = 100_000
 _CHUNK_CELLS = 16_000_000
 """Scores that one chunk of messages may hold, per stage: bounds memory at 128 MB a stage."""
-Progress = Callable[[int], None]
+Progress = Callable[[int], object]
 
 
 class Router:
@@ -427,7 +427,7 @@ class Router:
     def _offered(self, ids: Iterable[str] | None) -> tuple[str, ...] | None:
         if ids is None:
             return None
-        known = {self.catalog.variants.get(i, i) for i in ids}
+        known = {self.catalog.kept_id(i) for i in ids}
         unknown = sorted(i for i in known if i not in self.catalog)
         if unknown:
             raise ValueError(f"within names unknown tool {unknown[0]!r}")

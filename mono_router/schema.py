@@ -193,6 +193,15 @@ def nested_names(value: Any) -> Iterator[str]:
             yield from nested_names(item)
 
 
+def pointer(name: str) -> str:
+    """Return the JSON pointer (RFC 6901) of an argument at the root.
+
+    >>> pointer("a/b")
+    '/a~1b'
+    """
+    return "/" + name.replace("~", "~0").replace("/", "~1")
+
+
 def missing_arguments(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the JSON pointers of required user arguments that are not given.
 
@@ -201,7 +210,7 @@ def missing_arguments(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ..
     ('/a~1b',)
     """
     gaps = (name for name in tool.required if name not in arguments)
-    return tuple("/" + name.replace("~", "~0").replace("/", "~1") for name in gaps)
+    return tuple(pointer(name) for name in gaps)
 
 
 def _validator(tool: Tool) -> Any:

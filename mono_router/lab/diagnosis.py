@@ -23,7 +23,7 @@ from mono_router.lab.evaluation import Report, score_cases
 from mono_router.lab.intervals import Estimate, mean_interval
 from mono_router.lab.metrics import argument_scores, same_value
 from mono_router.records import Call, Case, Decision, Outcome, Tool
-from mono_router.schema import is_sensitive
+from mono_router.schema import is_sensitive, pointer
 from mono_router.text import words
 
 if TYPE_CHECKING:
@@ -195,11 +195,9 @@ def _tool_loss(report: Report, i: int, case: Case, verdict: Verdict, decision: D
     catalog = report.router.catalog
     if decision.outcome == "error" and not verdict.candidates:
         return lost("selection", "error", decision.reason)
-    expected = [catalog.variants.get(t, t) for t in case.expected_tools]
+    expected = [catalog.kept_id(t) for t in case.expected_tools]
     names = {c.tool for c in verdict.candidates}
-    acceptable = (
-        {catalog.variants.get(t, t) for t in case.acceptable_tools} if report.labels.whole[i] else set()
-    )
+    acceptable = {catalog.kept_id(t) for t in case.acceptable_tools} if report.labels.whole[i] else set()
     missing = [t for t in expected if t not in names]
     if missing and not (len(expected) == 1 and acceptable & names):
         return lost("discovery", _discovery_cause(report, i, missing[0], verdict), missing[0])
@@ -270,7 +268,7 @@ def _argument_loss(report: Report, case: Case, decision: Decision, lost: _Lost) 
     if decision.outcome not in ("call", "ask"):
         return None
     if case.missing_arguments is not None:
-        pointers = {"/" + m.replace("~", "~0").replace("/", "~1") for m in case.missing_arguments}
+        pointers = {pointer(name) for name in case.missing_arguments}
         if decision.outcome != "ask":
             return lost("extraction", "not_asked", ", ".join(sorted(pointers)))
         if set(decision.missing) != pointers:
@@ -350,9 +348,7 @@ class Diagnosis:
         pairs: Counter[tuple[str, str]] = Counter()
         for loss in self.losses:
             if loss.cause == "neighbour_tool":
-                pairs[
-                    (catalog.variants.get(loss.case.expected_tools[0], loss.case.expected_tools[0]), loss.got)
-                ] += 1
+                pairs[(catalog.kept_id(loss.case.expected_tools[0]), loss.got)] += 1
         found = []
         for (expected, got), n in sorted(pairs.items(), key=lambda item: (-item[1], item[0]))[:most]:
             one, two = catalog[expected], catalog[got]
@@ -426,7 +422,7 @@ class Diagnosis:
             return found, 0
         router = report.router
         cases = [report.cases[i] for i in rows]
-        expected = [[router.catalog.variants.get(t, t) for t in case.expected_tools] for case in cases]
+        expected = [[router.catalog.kept_id(t) for t in case.expected_tools] for case in cases]
         table = score_cases(router, cases, report.offered, include=expected)
         for place, i in enumerate(rows):
             verdict = report.verdicts.verdict(i)
@@ -453,7 +449,7 @@ class Diagnosis:
     def _right(self, i: int, case: Case, verdict: Verdict) -> float:
         decision = verdict.decision
         assert decision is not None
-        expected = {self.report.router.catalog.variants.get(t, t) for t in case.expected_tools}
+        expected = {self.report.router.catalog.kept_id(t) for t in case.expected_tools}
         if decision.outcome == "ambiguous":
             return float(bool(set(decision.tools) & expected))
         if set(decision.tools) != expected:
@@ -481,9 +477,7 @@ class Diagnosis:
         if loss is not None and loss.stage in ("extraction", "execution"):
             return 0.0
         report = self.report
-        tool = report.router.catalog[
-            report.router.catalog.variants.get(case.expected_tools[0], case.expected_tools[0])
-        ]
+        tool = report.router.catalog[report.router.catalog.kept_id(case.expected_tools[0])]
         fill = getattr(report.router.selector, "fill", None)
         if fill is None:
             return 1.0  # a model's arguments for a tool that it did not choose are not known

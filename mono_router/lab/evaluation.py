@@ -10,7 +10,8 @@ from __future__ import annotations
 import dataclasses
 import platform
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Literal
@@ -92,7 +93,8 @@ def evaluate(
     check_unseen(router, kept)
     labels = labels_of(kept, router.catalog, offered)
     asks = router.model is not None or not router.selector_scores
-    with _bar(len(kept), progress, asks) as advance:
+    shown = progress if progress is not None else (asks and len(kept) > 20) or len(kept) > 500
+    with progress_bar(len(kept), desc="evaluate", unit="case", shown=shown) as advance:
         # Latency first: afterwards the vectors of these messages would come from the cache.
         latencies = measure_latency(router, kept, offered) if latency and not asks else None
         table = score_cases(router, kept, offered)
@@ -199,21 +201,16 @@ def _model_latencies(verdicts: Verdicts) -> NDArray[np.float64] | None:
     return found if found.any() else None
 
 
-def _bar(total: int, progress: bool | None, asks: bool) -> Any:
-    from contextlib import contextmanager
+@contextmanager
+def progress_bar(total: int, *, desc: str, unit: str, shown: bool) -> Iterator[Callable[[int], object]]:
+    """Yield what advances a bar; nothing is drawn unless ``shown``."""
+    if not shown:
+        yield lambda n: None
+        return
+    from tqdm.auto import tqdm
 
-    @contextmanager
-    def bar() -> Any:
-        shown = progress if progress is not None else (asks and total > 20) or total > 500
-        if not shown:
-            yield lambda n: None
-            return
-        from tqdm.auto import tqdm
-
-        with tqdm(total=total, desc="evaluate", unit="case", leave=False) as inner:
-            yield inner.update
-
-    return bar()
+    with tqdm(total=total, desc=desc, unit=unit, leave=False) as bar:
+        yield bar.update
 
 
 class Report:
@@ -334,7 +331,7 @@ class Report:
                     "group": case.group,
                     "split": case.split,
                     "tags": case.tags,
-                    "expected": tuple(self.router.catalog.variants.get(t, t) for t in case.expected_tools),
+                    "expected": tuple(self.router.catalog.kept_id(t) for t in case.expected_tools),
                     "outcome": "unrecorded" if code == UNRECORDED else OUTCOMES[code],
                     "tools": tuple(names[:2]) if code == OUTCOMES.index("ambiguous") else called,
                     "ranked": tuple(names),

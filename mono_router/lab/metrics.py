@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mono_router.catalog import Catalog
 from mono_router.decision_table import CODES, UNRECORDED, Verdicts
 from mono_router.records import Case
-from mono_router.schema import is_sensitive
+from mono_router.schema import is_sensitive, pointer
 
 RECALL_AT = (1, 3, 5, 10)
 MEANS: tuple[tuple[str, str], ...] = (
@@ -85,7 +85,7 @@ def labels_of(cases: Sequence[Case], catalog: Catalog, offered: str) -> Labels:
     for case in cases:
         rows: list[list[int]] = []
         for tools in (case.expected_tools, case.acceptable_tools):
-            named = dict.fromkeys(catalog.variants.get(t, t) for t in tools)
+            named = dict.fromkeys(catalog.kept_id(t) for t in tools)
             unknown.extend(f"{case.id}: unknown tool {t!r}" for t in named if t not in catalog.position)
             rows.append([catalog.position.get(t, -1) for t in named])
         expected.append(rows[0])
@@ -231,7 +231,7 @@ def _label_columns(
         if case.expected_mode is not None:
             columns["mode_accuracy"][i] = mode == case.expected_mode
         if asked:
-            pointers = {"/" + m.replace("~", "~0").replace("/", "~1") for m in case.missing_arguments or ()}
+            pointers = {pointer(name) for name in case.missing_arguments or ()}
             asks = verdicts.outcome[i] == CODES["ask"]
             columns["ask_accuracy"][i] = bool(asks and correct[i] and set(missing) == pointers)
         if args and called[i] and correct[i]:

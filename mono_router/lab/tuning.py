@@ -26,6 +26,7 @@ from mono_router.lab.evaluation import (
     check_unseen,
     evaluate,
     offered_cases,
+    progress_bar,
     score_cases,
 )
 from mono_router.lab.intervals import N_RESAMPLES, Z95, _weights, group_codes
@@ -152,7 +153,8 @@ def sweep(
     rows: list[dict[str, float]] = [{} for _ in settings]
     sources: list[tuple[Router, TableDecider]] = []
     home = [0] * len(settings)
-    with _bar(len(settings), progress) as advance:
+    shown = progress if progress is not None else len(settings) >= 50
+    with progress_bar(len(settings), desc="sweep", unit="setting", shown=shown) as advance:
         for members in families.values():
             fitted = router.with_settings(settings[members[0]])
             table = score_cases(fitted, kept, offered, widest=[settings[i] for i in members])
@@ -198,22 +200,6 @@ def _measure(verdicts: Verdicts, labels: Labels) -> tuple[dict[str, float], _Out
         tokens=np.nan_to_num(tokens).astype(np.float32) if tokens.any() else None,
     )
     return row, kept
-
-
-def _bar(total: int, progress: bool | None) -> Any:
-    from contextlib import contextmanager
-
-    @contextmanager
-    def bar() -> Any:
-        if not (progress if progress is not None else total >= 50):
-            yield lambda n: None
-            return
-        from tqdm.auto import tqdm
-
-        with tqdm(total=total, desc="sweep", unit="setting", leave=False) as inner:
-            yield inner.update
-
-    return bar()
 
 
 class Sweep:
