@@ -1,0 +1,1 @@
+"""The journal: decisions kept with their outcomes, and what they teach."""

@@ -1,0 +1,1 @@
+"""The runtime: conversations, execution modes and tools that run."""
