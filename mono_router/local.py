@@ -43,6 +43,7 @@ from mono_router.records import (
     Retriever,
     Tool,
 )
+from mono_router.settings import SelectionSettings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -97,6 +98,8 @@ class LocalSelector:
     cases
         Labelled cases whose messages are taken as further examples of their tools; their ids are in
         ``fitted_on``, and evaluating on them is refused.
+    settings
+        ``match_schema`` and ``match_clauses``; a Router gives its own.
 
     >>> catalog = Catalog([Tool(id="price", description="Price of a service"),
     ...                    Tool(id="book", description="Book an appointment")])
@@ -116,8 +119,10 @@ class LocalSelector:
         lexical: LexicalRetriever | None = None,
         retriever: Retriever | None = None,
         cases: Iterable[Case] = (),
+        settings: SelectionSettings | None = None,
     ) -> None:
         self.catalog = catalog
+        self.settings = settings or SelectionSettings()
         self.lexical = lexical or LexicalRetriever(catalog)
         if retriever is None and encoder is not None:
             retriever = EmbeddingRetriever(catalog, encoder)
@@ -126,6 +131,20 @@ class LocalSelector:
         self.fitted_on: frozenset[str] = frozenset(case.id for case in self._cases)
         self._lock = threading.Lock()
         self._evidence: _ExampleEvidence | _DescriptionEvidence | None = None
+
+    def configured(self, settings: SelectionSettings) -> LocalSelector:
+        """Return this selector under other settings."""
+        if (settings.match_schema, settings.match_clauses) == (
+            self.settings.match_schema, self.settings.match_clauses,
+        ):  # fmt: skip
+            return self
+        return LocalSelector(
+            self.catalog,
+            lexical=self.lexical,
+            retriever=self.retriever,
+            cases=self._cases,
+            settings=settings,
+        )
 
     def scores(self, queries: Sequence[Query]) -> NDArray[np.float64]:
         """Return log-odds of each tool against "no tool", float64 (n_queries, n_tools), id order."""
@@ -221,7 +240,7 @@ class _ExampleEvidence:
         if isinstance(retriever, EmbeddingRetriever) and retriever.trust >= TRUSTED:
             self._retriever = retriever
         self._layers = dataclasses.replace(selector.lexical.layers, stem=False)
-        self._descriptions = DescriptionEvidence(selector.catalog, selector.lexical)
+        self._descriptions = DescriptionEvidence(selector.catalog, selector.lexical, selector.settings)
         self._rich = _described(selector.catalog)
         neutral = neutral_sentences()
         self._lexical = LexicalHead(training, neutral, self._prepared, head=True)
@@ -348,7 +367,7 @@ class _DescriptionEvidence:
 
     def __init__(self, selector: LocalSelector) -> None:
         self._selector = selector
-        self._evidence = DescriptionEvidence(selector.catalog, selector.lexical)
+        self._evidence = DescriptionEvidence(selector.catalog, selector.lexical, selector.settings)
 
     def log_odds(self, messages: Sequence[str], embedding: NDArray[np.float32] | None) -> NDArray[np.float64]:
         lexical, retriever = self._selector.lexical, self._selector.retriever

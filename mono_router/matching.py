@@ -18,6 +18,7 @@ import numpy as np
 from mono_router import text as texts
 from mono_router.catalog import Catalog
 from mono_router.lexical import LexicalRetriever, tool_parameters
+from mono_router.settings import SelectionSettings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,8 +53,11 @@ class DescriptionEvidence:
     np.int64(1)
     """
 
-    def __init__(self, catalog: Catalog, lexical: LexicalRetriever) -> None:
+    def __init__(
+        self, catalog: Catalog, lexical: LexicalRetriever, settings: SelectionSettings | None = None
+    ) -> None:
         self.lexical = lexical
+        self._settings = settings or SelectionSettings()
         names = [texts.identifier_words(tool.id) or tool.title for tool in catalog]
         described = self._cover([tool.description for tool in catalog], grams=False)
         self._cover_weights = NAME_COVERED * self._cover(names, grams=True) + DESCRIPTION_COVERED * described
@@ -88,12 +92,16 @@ class DescriptionEvidence:
     def scores(self, messages: Sequence[str]) -> NDArray[np.float64]:
         """Return the evidence (n_messages, n_tools), standardised for the most part; higher is better."""
         mass = self.lexical.mass(messages)
-        rows = (1 - CLAUSE) * standardized(mass) + CLAUSE * standardized(self._best_clause(messages, mass))
+        rows = standardized(mass)
+        if self._settings.match_clauses:
+            rows = (1 - CLAUSE) * rows + CLAUSE * standardized(self._best_clause(messages, mass))
         if self._dense is not None:
             for i, message in enumerate(messages):
                 rows[i] += self._dense[self.lexical.features(message)[0]].sum(axis=0)
         else:
             rows += (self.lexical.query_matrix(messages).sign() @ self._cover_weights).toarray()
+        if not self._settings.match_schema:
+            return rows
         if self._numbers.any():
             given = np.array([len(_NUMBER.findall(message)) for message in messages])
             rows += NUMBER_MISSING * np.clip(self._numbers[None] - given[:, None], 0, MAX_NUMBERS)

@@ -120,8 +120,13 @@ class Router:
         if selector is None and self.model is not None:
             selector = ModelSelector(self.model, settings=settings.selection)
         elif selector is None:
-            selector = LocalSelector(self.catalog, lexical=self.lexical, retriever=self.retriever)
-        elif isinstance(selector, ModelSelector):
+            selector = LocalSelector(
+                self.catalog,
+                lexical=self.lexical,
+                retriever=self.retriever,
+                settings=settings.selection,
+            )
+        elif isinstance(selector, (ModelSelector, LocalSelector)):
             selector = selector.configured(settings.selection)
         self.selector: Selector = selector
         self.settings = self.resolved(settings)

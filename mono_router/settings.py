@@ -152,6 +152,15 @@ class SelectionSettings:
         "float?",
         "lexical score at which a tool without user arguments is chosen with no model call",
     )
+    match_schema: bool = _setting(
+        True,
+        "score",
+        "bool",
+        "local selector: values that the message carries count for the tools whose schemas ask for them",
+    )
+    match_clauses: bool = _setting(
+        True, "score", "bool", "local selector: the best clause of a message counts beside the whole"
+    )
 
     def __post_init__(self) -> None:
         _check(self, "selection.")

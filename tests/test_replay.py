@@ -54,6 +54,8 @@ GRID = {
     "lexical.char_ngrams": [True, False],
     "lexical.stem": [True, False],
     "lexical.strip_clitics": [True, False],
+    "selection.match_schema": [True, False],
+    "selection.match_clauses": [True, False],
     "recall.ask_limit": [2, 12],
     "recall.catalog_examples": [0, 2],
     "recall.level": ["tool", "skill"],

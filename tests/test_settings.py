@@ -46,6 +46,8 @@ REPLAY = {
         "recall.level",
         "recall.prompt",
         "selection.prompt",
+        "selection.match_schema",
+        "selection.match_clauses",
     },
 }
 
