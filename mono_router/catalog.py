@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mono_router.documents import dump_yaml
+from mono_router.importers import Imported, read_anthropic, read_mcp, read_openai
+from mono_router.openapi import read_openapi
 from mono_router.reading import CatalogError, Reading, catalog_files
 from mono_router.records import MODES, Example, Skill, Tool, digest, plain
 
@@ -113,6 +115,45 @@ class Catalog:
         tools, merged = reading.finish(merge=variants == "merge", name=str(path))
         return cls(tools, reading.skills.values(), warnings=reading.warnings, variants=merged)
 
+    @classmethod
+    def from_mcp(cls, tools: Any) -> Catalog:
+        """Return the catalog of an MCP ``tools/list`` answer; ``warnings`` say what was changed or left out.
+
+        Raises
+        ------
+        CatalogError
+            If it is no tool list, or a tool has no name.
+
+        >>> Catalog.from_mcp([{"name": "clock", "description": "Tell the time"}]).ids
+        ('clock',)
+        """
+        return cls._imported(read_mcp(tools), "MCP list")
+
+    @classmethod
+    def from_openai(cls, tools: Any) -> Catalog:
+        """Return the catalog of the tools of an OpenAI request; see :meth:`from_mcp`."""
+        return cls._imported(read_openai(tools), "OpenAI list")
+
+    @classmethod
+    def from_anthropic(cls, tools: Any) -> Catalog:
+        """Return the catalog of the tools of an Anthropic Messages request; see :meth:`from_mcp`."""
+        return cls._imported(read_anthropic(tools), "Anthropic list")
+
+    @classmethod
+    def from_openapi(cls, spec: Any) -> Catalog:
+        """Return the catalog of an OpenAPI 3.x document, one tool an operation; see :meth:`from_mcp`.
+
+        Tools are grouped in skills by their first tag, and ``run.http`` says how each is called.
+        """
+        return cls._imported(read_openapi(spec), "OpenAPI document")
+
+    @classmethod
+    def _imported(cls, found: Imported, name: str) -> Catalog:
+        reading = Reading(strict=False)
+        reading.read_records(name, found.records, found.skills)
+        tools, _ = reading.finish(merge=False, name=name)
+        return cls(tools, reading.skills.values(), warnings=(*found.notes, *reading.warnings))
+
     def __len__(self) -> int:
         return len(self.tools)
 
@@ -140,6 +181,12 @@ class Catalog:
     def hash(self) -> str:
         """Hash over all tools and skills, independent of their order."""
         return digest({"tools": self.tools, "skills": [self.skills[k] for k in sorted(self.skills)]})
+
+    @property
+    def system_arguments(self) -> dict[str, tuple[str, ...]]:
+        """Arguments that the host fills, by tool id, ids of merged definitions included."""
+        found = {tool.id: tool.system_arguments for tool in self.tools}
+        return found | {id_: found[kept] for id_, kept in self.variants.items() if kept in found}
 
     def kept_id(self, tool_id: str) -> str:
         """Return the id that stands for a tool: its own, unless its definition was merged into another's."""

@@ -10,10 +10,10 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from mono_router.commands import lab, routing
+from mono_router.commands import importing, lab, routing
 from mono_router.commands.options import GateMissed
 
-COMMANDS = (*lab.COMMANDS, *routing.COMMANDS)
+COMMANDS = (*lab.COMMANDS, *routing.COMMANDS, *importing.COMMANDS)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,13 +1,15 @@
 """Working memory: what the last turns mentioned and did.
 
 Memories are frozen: each function returns a new one, bounded in turns, entries and characters. What a
-model may see of a memory is its :func:`safe_view`: no secret entity, no session fact.
+model may see of a memory is its :func:`safe_view`: no secret entity, no session fact. Which arguments of
+a past call the host filled in, only a catalog knows: whoever has one takes them out first, see
+:func:`user_memory`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from mono_router.records import Entity, Memory, PastCall
@@ -82,6 +84,31 @@ def _safe_call(call: PastCall, secrets: set[str]) -> dict[str, Any]:
         and not any(secret in str(value) for secret in secrets)
     }
     return {"tool": call.tool, "arguments": shown}
+
+
+def user_memory(memory: Memory, system_arguments: Mapping[str, Collection[str]]) -> Memory:
+    """Return a memory whose calls hold user arguments alone.
+
+    Parameters
+    ----------
+    system_arguments
+        Of each tool of the catalog, by id. A call of any other tool keeps no argument: nobody can tell
+        which of them the host filled in.
+
+    >>> waits = PastCall(tool="pay", arguments={"to": "Ana", "account": "DE00"})
+    >>> user_memory(Memory(pending=waits), {"pay": ["account"]}).pending.arguments
+    {'to': 'Ana'}
+    """
+    if memory.pending is None and not memory.calls:
+        return memory
+
+    def own(call: PastCall) -> PastCall:
+        hidden = system_arguments.get(call.tool)
+        kept = {} if hidden is None else {k: v for k, v in call.arguments.items() if k not in hidden}
+        return call if len(kept) == len(call.arguments) else dataclasses.replace(call, arguments=kept)
+
+    pending = None if memory.pending is None else own(memory.pending)
+    return dataclasses.replace(memory, calls=tuple(own(call) for call in memory.calls), pending=pending)
 
 
 def remember(

@@ -142,6 +142,15 @@ class Reading:
                 self.variants[str(record.get("id"))] = record["variant_of"]
             read.tool((), None)
 
+    def read_records(
+        self, name: str, records: Iterable[Mapping[str, Any]], skills: Iterable[Mapping[str, Any]] = ()
+    ) -> None:
+        """Read tools from plain records, as lines of JSONL are read; places count from 1."""
+        for record in skills:
+            self.skills[record["id"]] = Skill(id=record["id"], description=record["description"])
+        for number, record in enumerate(records, 1):
+            _Part(self, Document(name, record, {(): number}), strict=False).tool((), None)
+
 
 class _Part:
     """Reads the entries of one document into a :class:`Reading`."""

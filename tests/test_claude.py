@@ -399,23 +399,30 @@ def test_conversation(served: Served) -> None:
 
 
 def test_thinking_blocks_are_handed_back(served: Served) -> None:
-    """An agent loop hands back the blocks it was given, unchanged; the server checks their signatures."""
-    call = {"type": "tool_use", "id": "toolu_7", "name": "a", "input": {"x": 1}}
-    model = served(message(thinking("first a"), call), text("done"), name=REASONING_MODEL)
-    first = ModelRequest(purpose="agent", system="S", messages=ASK.messages, tools=(TOOL,))
-    reply = model.complete(first)
-    assert json.loads(json.dumps(reply.turn)) == reply.turn
-    result = {"type": "tool_result", "tool_use_id": reply.tool_calls[0].id, "content": "42"}
-    messages = (
-        *first.messages,
-        {"role": "assistant", "content": reply.turn},
-        {"role": "user", "content": [result]},
-    )
-    second = ModelRequest(purpose="agent", system="S", messages=messages, tools=(TOOL,))
-    assert model.complete(second).text == "done"
-    sent = served.server.bodies[1]["messages"]
-    assert sent[1]["content"] == [thinking("first a"), call]
-    assert sent[0] == served.server.bodies[0]["messages"][0]
+    """A loop of several rounds hands back the blocks it was given, unchanged; the server checks them."""
+
+    def ask(i: int) -> dict[str, Any]:
+        return {"type": "tool_use", "id": f"toolu_{i}", "name": "a", "input": {"x": i}}
+
+    rounds = [message(thinking(f"thought {i}"), ask(i)) for i in range(3)]
+    model = served(*rounds, message(thinking("last"), {"type": "text", "text": "done"}), name=REASONING_MODEL)
+    messages: tuple[Mapping[str, Any], ...] = ASK.messages
+    for i in range(3):
+        reply = model.complete(ModelRequest(purpose="agent", system="S", messages=messages, tools=(TOOL,)))
+        assert json.loads(json.dumps(reply.turn)) == reply.turn
+        result = {"type": "tool_result", "tool_use_id": reply.tool_calls[0].id, "content": str(i)}
+        messages = (
+            *messages,
+            {"role": "assistant", "content": reply.turn},
+            {"role": "user", "content": [result]},
+        )
+    last = model.complete(ModelRequest(purpose="agent", system="S", messages=messages, tools=(TOOL,)))
+    assert (last.text, last.tool_calls) == ("done", ())
+    for i, body in enumerate(served.server.bodies):
+        sent = body["messages"]
+        assert len(sent) == 1 + 2 * i
+        assert body["thinking"] == {"type": "adaptive"}
+        assert [m["content"] for m in sent[1::2]] == [[thinking(f"thought {n}"), ask(n)] for n in range(i)]
 
 
 def test_changed_thinking_is_refused() -> None:
@@ -443,6 +450,25 @@ def test_server_enforces_the_rules(change: dict[str, Any], words: str) -> None:
     body = {"model": REASONING_MODEL, "max_tokens": 1, "messages": [{"role": "user", "content": "hi"}]}
     assert refusal(body) is None
     assert words in str(refusal({**body, **change}))
+
+
+def test_the_rules_hold_over_the_wire(served: Served) -> None:
+    """What breaks a rule comes back through the SDK as a 400 that says which; it is not retried."""
+    import anthropic
+
+    with MessagesServer([]) as server:
+        client = anthropic.Anthropic(auth_token=KEY, base_url=server.url, max_retries=0)
+        said: Any = [{"role": "user", "content": "hi"}]
+        tool: Any = {"name": "a", "input_schema": {"type": "object"}}
+        for model, more, words in (
+            (ROUTING_MODEL, {"extra_body": {"temperature": 0}}, "temperature: Extra inputs"),
+            (ROUTING_MODEL, {"tools": [{**tool, "name": "a.b"}]}, "should match pattern"),
+            (REASONING_MODEL, {"tools": [tool], "tool_choice": {"type": "any"}}, '"any" is not supported'),
+        ):
+            with pytest.raises(anthropic.BadRequestError, match=words):
+                client.messages.create(model=model, max_tokens=9, messages=said, **more)
+        client.close()
+        assert len(server.refused) == len(server.bodies) == 3
 
 
 def test_count_tokens(served: Served) -> None:
@@ -535,6 +561,21 @@ def test_timeout(served: Served) -> None:
     started = time.monotonic()
     assert failure(model).code == "MODEL_TIMEOUT"
     assert time.monotonic() - started < 0.8
+
+
+@pytest.mark.parametrize("min_score", [None, 0.0], ids=["recall", "selection"])
+def test_timeout_is_an_error(min_score: float | None, served: Served, catalog: Catalog) -> None:
+    """A silent server ends a route as an error with its code, in either stage; never as "no tool"."""
+    import time
+
+    model = served(
+        lambda body: Answer(hang_s=0.5, body=b"{}"), timeout_s=0.15, clock=time.monotonic, sleep=time.sleep
+    )
+    chosen = Settings().replace({"lexical.min_score": min_score})
+    trace = Router(catalog, model=model, settings=chosen).route("what time is it")
+    assert (trace.decision.outcome, trace.decision.reason) == ("error", "MODEL_TIMEOUT")
+    assert trace.recall.model_called == (min_score is None)
+    assert trace.usage.model_calls == 1
 
 
 def test_reply_that_trickles_in(served: Served) -> None:

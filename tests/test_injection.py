@@ -36,14 +36,20 @@ from mono_router.settings import Settings
 ASKED = "turn on the light, book a meeting, what is the weather"
 WITHIN = ("calendar.create", "light.switch", "weather.forecast")
 """Tools that may be used; message.send and clock.now stay outside."""
-SECRETS = ("4111-1111-1111-1111", "fact-user-77", "pending-token-5", "messages.example.com", "MESSAGES_KEY")
+SECRETS = (
+    "4111-1111-1111-1111", "fact-user-77", "pending-token-5", "messages.example.com", "MESSAGES_KEY",
+    "host-calendar-9",
+)  # fmt: skip
 MEMORY = Memory(
     turn=3,
     entities=(
         Entity(type="card", value=SECRETS[0], turn=1, secret=True),
         Entity(type="person", value="Maria", turn=2),
     ),
-    calls=(PastCall(tool="message.send", arguments={"to": "Maria", "token": SECRETS[2]}, turn=2),),
+    calls=(
+        PastCall(tool="message.send", arguments={"to": "Maria", "token": SECRETS[2]}, turn=2),
+        PastCall(tool="calendar.create", arguments={"title": "x", "calendar_id": SECRETS[5]}, turn=3),
+    ),
     facts={"user": SECRETS[1]},
 )
 LIGHT = {"room": "hall", "state": "on"}

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from mono_router.models.recorded import NotRecorded, RecordedModel
+from mono_router.models.recorded import NotRecorded, RecordedModel, Repeated
 from mono_router.models.scripted import ScriptedModel
 from mono_router.models.simulated import SimulatedModel
 from mono_router.prompting import load_prompt
@@ -30,6 +30,7 @@ from mono_router.records import (
     Query,
     ToolCall,
     Usage,
+    digest,
 )
 from mono_router.router import Router
 from mono_router.selection import selection_request
@@ -101,6 +102,16 @@ def test_simulated_repeats(booking, booking_dev) -> None:
     answers = [ask(first, booking, m) for m in messages]
     assert [ask(second, booking, m) for m in reversed(messages)] == answers[::-1]
     assert [ask(other, booking, m) for m in messages] != answers
+
+
+def test_simulated_draws_anew_when_asked_again(booking, booking_dev) -> None:
+    """Each asking has answers of its own, the same whenever it is repeated."""
+    model = SimulatedModel(booking_dev, accuracy=0.7)
+    messages = [case.message for case in booking_dev][:60]
+    askings = [[ask(Repeated(model, i), booking, m) for m in messages] for i in (1, 2, 1)]
+    first = [ask(model, booking, m) for m in messages]
+    assert askings[0] == askings[2]
+    assert len({repr(replies) for replies in (first, *askings)}) == 3
 
 
 def test_simulated_accuracy_falls_with_tools_and_likeness(booking, booking_dev) -> None:
@@ -196,6 +207,59 @@ def test_not_recorded_names_case_and_purpose(tmp_path) -> None:
     ) as caught:
         RecordedModel(tmp_path / "r.jsonl").complete(request(purpose="selection", case="booking-7"))
     assert (caught.value.case, caught.value.purpose) == ("booking-7", "selection")
+
+
+def test_repeats_are_kept_apart(tmp_path) -> None:
+    """The same request has as many replies as it was asked times; each number is replayed with its own."""
+    path = tmp_path / "r.jsonl"
+    inner = ScriptedModel(lambda r: f"asking {r.repeat}")
+    model = RecordedModel(path, inner)
+    askings = [model, *(Repeated(model, i) for i in (1, 2))]
+    for _ in range(2):
+        assert [a.complete(request()).text for a in askings] == ["asking 0", "asking 1", "asking 2"]
+    assert len(inner.requests) == len(model) == 3
+    again = RecordedModel(path)
+    assert [Repeated(again, i).complete(request()).text for i in (2, 1)] == ["asking 2", "asking 1"]
+    assert [line["repeat"] for line in again.stale()] == [0]
+    with pytest.raises(NotRecorded, match=r"recorded for case c-1 \(repeat 3\)"):
+        Repeated(again, 3).complete(request(case="c-1"))
+    with pytest.raises(ValueError, match="repeat must be >= 1, got 0"):
+        Repeated(again, 0)
+    assert Repeated(again, 1).name == again.name
+
+
+def test_a_recording_from_before_repeats(tmp_path) -> None:
+    """A line that knows nothing of repeats answers the first asking: its key has not changed."""
+    path = tmp_path / "r.jsonl"
+    RecordedModel(path, ScriptedModel(["old"])).complete(request())
+    line = json.loads(path.read_text())
+    assert "repeat" not in line["request"]
+    record = {k: v for k, v in line["request"].items() if k != "case"}
+    assert line["hash"] == digest(["scripted", digest(record)])
+    assert RecordedModel(path).complete(request()).text == "old"
+
+
+def test_a_lean_recording(tmp_path) -> None:
+    """Lines without system text and tools are replayed as whole ones are, and still tell what was asked."""
+    tools = (ModelTool(name="t", description="long " * 99, schema={"type": "object"}),)
+    asked = [request(m, tools=tools, case=m) for m in "ab"]
+    sizes = []
+    for requests in ("whole", "messages"):
+        path = tmp_path / f"{requests}.jsonl"
+        model = RecordedModel(path, ScriptedModel(["1", "2"]), requests=requests)
+        replies = [model.complete(r) for r in asked]
+        again = RecordedModel(path)
+        assert [again.complete(r) for r in asked] == replies
+        assert again.stale() == []
+        assert (
+            "<message>" in json.loads(path.read_text().splitlines()[0])["request"]["messages"][0]["content"]
+        )
+        with pytest.raises(NotRecorded):
+            again.complete(request("a"))
+        sizes.append(path.stat().st_size)
+    assert sizes[1] < sizes[0] / 1.5
+    with pytest.raises(ValueError, match="requests must be 'whole' or 'messages', got 'none'"):
+        RecordedModel(path, requests="none")
 
 
 def test_stale_lists_what_nothing_asked_for(tmp_path) -> None:

@@ -2,39 +2,43 @@
 
 Cases are scored in batches, decided by the one decision code, and compared with their labels row by
 row; every aggregate is derived from those rows, with n and a 95 % interval over groups. Evaluation is
-teacher-forced (each case brings its own memory and time) and never reads the wall clock.
+teacher-forced (each case brings its own memory and time) and never reads the wall clock. A model may be
+asked several times per case: the first asking is the evaluation, the others tell how far it repeats itself.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from importlib import metadata
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mono_router.decision import Verdict
-from mono_router.decision_table import UNRECORDED, EvidenceTable, Verdicts
+from mono_router.decision_table import UNRECORDED, Verdicts
+from mono_router.evidence_table import EvidenceTable
 from mono_router.fusion import MISSED
+from mono_router.lab.asking import patient, progress_bar, repeated_askings
 from mono_router.lab.intervals import NOTHING, Estimate, mean_interval, resampled_interval
 from mono_router.lab.metrics import (
+    AGREEMENT,
     COUNTS,
     MEANS,
     WHOLE,
     Labels,
+    agreement_columns,
     aurc,
     auroc,
     case_columns,
     ece,
     labels_of,
 )
-from mono_router.records import OUTCOMES, Case, canonical_json, digest
+from mono_router.lab.provenance import provenance_of
+from mono_router.lab.spreading import score_batches
+from mono_router.records import OUTCOMES, Case, canonical_json
 from mono_router.router import Router
 from mono_router.settings import Settings
 
@@ -54,7 +58,8 @@ def evaluate(
     cases: Sequence[Case],
     *,
     offered: Offered = "case",
-    jobs: int = 1,
+    jobs: int | None = None,
+    repeats: int = 1,
     progress: bool | None = None,
     latency: bool = True,
 ) -> Report:
@@ -71,7 +76,17 @@ def evaluate(
         tool, counts ``acceptable_tools`` as right, and drops no-tool cases that have ``candidate_tools``
         (their label holds within those alone).
     jobs
-        Threads that ask a model.
+        Processes that score the cases, where there are enough of them, and threads that ask a model;
+        default 1. Inside ``joblib.parallel_config`` the default is the workers that it gives, so that
+        ``with joblib.parallel_config(backend="dask"): evaluate(router, cases)`` scores on a cluster; the
+        report is the same. Models are asked from this process: where a model's API limits the rate, all
+        threads wait and go on with fewer at once; the bar says so, and no answer is lost unless it waits
+        for more than ten minutes.
+    repeats
+        How often each case is asked, recall included. The first asking is the evaluation; with more, the
+        report has ``agreement`` (share of cases in which all decide the same tools) and
+        ``pairwise_agreement`` (share of pairs of askings that do), both 1.0 where nothing is asked of a
+        model. What further askings spend is in no other metric.
     progress
         Whether to show a bar; default: where there are more than 500 cases or a model is asked.
     latency
@@ -80,7 +95,8 @@ def evaluate(
     Raises
     ------
     ValueError
-        If there are no cases, a case names an unknown tool, or the selector was fitted on a case.
+        If there are no cases, a case names an unknown tool, the selector was fitted on a case, or
+        ``repeats`` is below 1.
 
     >>> from mono_router.catalog import Catalog
     >>> from mono_router.records import Tool
@@ -89,18 +105,26 @@ def evaluate(
     >>> report.metric("top1_hit").value
     1.0
     """
+    if repeats < 1:
+        raise ValueError(f"repeats must be >= 1, got {repeats}")
     kept, n_dropped = offered_cases(cases, offered)
     check_unseen(router, kept)
     labels = labels_of(kept, router.catalog, offered)
     asks = router.model is not None or not router.selector_scores
     shown = progress if progress is not None else (asks and len(kept) > 20) or len(kept) > 500
-    with progress_bar(len(kept), desc="evaluate", unit="case", shown=shown) as advance:
+    n_askings = repeats if asks else 1
+    with progress_bar(len(kept) * n_askings, desc="evaluate", unit="case", shown=shown) as advance:
         # Latency first: afterwards the vectors of these messages would come from the cache.
         latencies = measure_latency(router, kept, offered) if latency and not asks else None
-        table = score_cases(router, kept, offered)
-        verdicts = router.decide(table, jobs=jobs, progress=advance if asks else None)
+        table = score_cases(router, kept, offered, jobs=jobs)
+        with patient(router, advance):
+            askings = [
+                asking.decide(evidence, jobs=jobs or 1, progress=advance if asks else None)
+                for asking, evidence in repeated_askings(router, table, n_askings)
+            ]
         if not asks:
             advance(len(kept))
+    verdicts = askings[0]
     return Report(
         router=router,
         labels=labels,
@@ -108,6 +132,7 @@ def evaluate(
         offered=offered,
         n_dropped=n_dropped,
         latencies=_model_latencies(verdicts) if asks else latencies,
+        repeats=askings[1:] or [verdicts] * (repeats - 1),
     )
 
 
@@ -139,23 +164,18 @@ def score_cases(
     offered: str = "case",
     widest: Sequence[Settings] = (),
     include: Sequence[Sequence[str]] | None = None,
+    *,
+    jobs: int | None = None,
 ) -> EvidenceTable:
-    """Return the evidence on cases, scored in chunks so that memory stays bounded by what is kept."""
+    """Return the evidence on cases, scored in batches so that memory stays bounded by what is kept."""
     queries = [case.query for case in cases]
     within = [case.candidate_tools if offered == "case" else None for case in cases]
-    parts: list[EvidenceTable] = [
-        router.score(
-            queries[start:stop],
-            within=within[start:stop],
-            widest=widest,
-            include=None if include is None else include[start:stop],
-        )
-        for start, stop in router.chunks(len(queries))
-    ]
-    return parts[0] if len(parts) == 1 else _joined(parts)
+    parts = score_batches(router, queries, within, widest=widest, include=include, jobs=jobs)
+    return parts[0] if len(parts) == 1 else joined_tables(parts)
 
 
-def _joined(parts: Sequence[EvidenceTable]) -> EvidenceTable:
+def joined_tables(parts: Sequence[EvidenceTable]) -> EvidenceTable:
+    """Return the evidence of several tables over one catalog as one, in order."""
     width = max(part.union.shape[1] for part in parts)
     fills = {"union": -1, "lexical": 0.0, "lexical_rank": MISSED, "embedding_rank": MISSED}
     values: dict[str, Any] = {}
@@ -201,18 +221,6 @@ def _model_latencies(verdicts: Verdicts) -> NDArray[np.float64] | None:
     return found if found.any() else None
 
 
-@contextmanager
-def progress_bar(total: int, *, desc: str, unit: str, shown: bool) -> Iterator[Callable[[int], object]]:
-    """Yield what advances a bar; nothing is drawn unless ``shown``."""
-    if not shown:
-        yield lambda n: None
-        return
-    from tqdm.auto import tqdm
-
-    with tqdm(total=total, desc=desc, unit=unit, leave=False) as bar:
-        yield bar.update
-
-
 class Report:
     """What a router did on labelled cases.
 
@@ -222,6 +230,8 @@ class Report:
         The cases and what was decided.
     n_dropped
         Cases that the offer leaves out.
+    repeats
+        Verdicts of the further askings of the same cases.
     """
 
     def __init__(
@@ -233,6 +243,7 @@ class Report:
         offered: str,
         n_dropped: int,
         latencies: NDArray[np.float64] | None,
+        repeats: Sequence[Verdicts] = (),
     ) -> None:
         self.router = router
         self.settings = router.settings
@@ -241,10 +252,13 @@ class Report:
         self.offered = offered
         self.n_dropped = n_dropped
         self.latencies = latencies
+        self.repeats = tuple(repeats)
         self.selected_on: str | None = None
         """Hash of the cases that its settings were chosen on, where they were chosen by ``pick``."""
         self.columns = case_columns(verdicts, labels)
         """Metric columns by name, float64 (n_cases,), NaN where a case does not count."""
+        if self.repeats:
+            self.columns |= agreement_columns((verdicts, *self.repeats))
 
     def __len__(self) -> int:
         return len(self.labels.cases)
@@ -289,7 +303,8 @@ class Report:
     @property
     def metrics(self) -> tuple[str, ...]:
         """Names of all metrics, in table order."""
-        return (*(name for name, _ in MEANS), *WHOLE, "latency_ms_p50", "latency_ms_p95")
+        again = AGREEMENT if self.repeats else ()
+        return (*(name for name, _ in (*MEANS, *again)), *WHOLE, "latency_ms_p50", "latency_ms_p95")
 
     def _whole(self, name: str, mask: NDArray[np.bool_] | None) -> Estimate:
         kept = self.verdicts.outcome != UNRECORDED
@@ -368,12 +383,13 @@ class Report:
         rows = {}
         for name in metrics or self.metrics:
             found = self.metric(name)
-            if found.n:
+            unknown = self.n_unrecorded if name in _BOUNDED else 0
+            if found.n or unknown == len(self):
                 rows[name] = dataclasses.asdict(found)
-                if self.n_unrecorded and name in _BOUNDED:
-                    total = found.n + self.n_unrecorded
-                    rows[name]["worst"] = found.value * found.n / total
-                    rows[name]["best"] = (found.value * found.n + self.n_unrecorded) / total
+                if unknown:
+                    right = found.value * found.n if found.n else 0.0
+                    rows[name]["worst"] = right / (found.n + unknown)
+                    rows[name]["best"] = (right + unknown) / (found.n + unknown)
         frame = pd.DataFrame.from_dict(rows, orient="index")
         frame.index.name = "metric"
         return frame
@@ -417,21 +433,7 @@ class Report:
     @cached_property
     def provenance(self) -> Mapping[str, Any]:
         """What produced the report: hashes, names, versions, commit."""
-        encoder = getattr(self.router.retriever, "encoder", None)
-        model = self.router.model or getattr(self.router.selector, "model", None)
-        return {
-            "catalog_hash": self.router.catalog.hash,
-            "settings_hash": self.settings.hash,
-            "cases_hash": digest(self.cases),
-            "prompts": dict(self.router.prompts),
-            "encoder": None if encoder is None else encoder.id,
-            "model": None if model is None else model.name,
-            "simulated": self.router.simulated,
-            "selector": type(self.router.selector).__name__,
-            "offered": self.offered,
-            "versions": _versions(),
-            **_commit(),
-        }
+        return provenance_of(self)
 
     def to_json(self) -> str:
         """Return canonical JSON of provenance, summary and rows; equal runs give equal bytes (no timings)."""
@@ -453,30 +455,3 @@ def _finite(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _finite(item) for key, item in value.items()}
     return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value
-
-
-def _versions() -> dict[str, str]:
-    names = ("mono-router", "numpy", "scipy", "scikit-learn", "sentence-transformers")
-    found = {"python": platform.python_version()}
-    for name in names:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def _commit() -> dict[str, Any]:
-    """Commit and dirty flag of the working folder, None outside a repository."""
-    import subprocess
-
-    try:
-        head = subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=True
-        ).stdout.strip()
-        changed = subprocess.run(
-            ["git", "status", "--porcelain"], capture_output=True, text=True, timeout=5, check=True
-        ).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return {"commit": None, "dirty": None}
-    return {"commit": head, "dirty": bool(changed)}

@@ -7,6 +7,7 @@ functions serve evaluation and sweeps.
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mono_router.branches import CODES
 from mono_router.catalog import Catalog
-from mono_router.decision_table import CODES, UNRECORDED, Verdicts
+from mono_router.decision_table import UNRECORDED, Verdicts
 from mono_router.records import Case
 from mono_router.schema import is_sensitive, pointer
 
@@ -43,12 +45,29 @@ MEANS: tuple[tuple[str, str], ...] = (
     ("recall_rate", "messages for which stage 2 ran"),
     ("model_recall_calls", "model recall calls per message"),
     ("model_calls", "model calls per message"),
-    ("input_tokens", "input tokens per message"),
-    ("output_tokens", "output tokens per message"),
+    ("input_tokens", "input tokens per message, neither read from nor written to a prompt cache"),
+    ("cache_write_tokens", "input tokens per message that were written to the prompt cache"),
+    ("cache_read_tokens", "input tokens per message that were read from the prompt cache"),
+    ("output_tokens", "output tokens per message, thinking included"),
+    ("cost_usd", "US dollars per message, at the prices of the day it was asked"),
 )
 """Mean metrics in table order, with their meaning."""
-COUNTS = frozenset({"model_calls", "input_tokens", "output_tokens", "brier"})
+SPENT = (
+    "model_calls",
+    "input_tokens",
+    "cache_write_tokens",
+    "cache_read_tokens",
+    "output_tokens",
+    "cost_usd",
+)
+"""Mean metrics that are fields of :class:`~mono_router.records.Usage`."""
+COUNTS = frozenset({*SPENT, "brier"})
 """Mean metrics that are amounts, not shares of cases."""
+AGREEMENT = (
+    ("agreement", "every asking decided the same tools"),
+    ("pairwise_agreement", "share of pairs of askings that decided the same tools"),
+)
+"""Mean metrics of a report with several askings per case, with their meaning."""
 WHOLE = ("no_tool_auroc", "ece", "aurc")
 
 
@@ -64,6 +83,23 @@ class Labels:
     whole: NDArray[np.bool_]
     """Whether the whole catalog is offered: acceptable tools count then."""
     groups: NDArray[np.object_]
+
+    def take(self, rows: NDArray[np.intp]) -> Labels:
+        """Return the labels of some cases, by their places."""
+        return Labels(
+            cases=tuple(self.cases[i] for i in rows.tolist()),
+            expected=self.expected[rows],
+            acceptable=self.acceptable[rows],
+            n_expected=self.n_expected[rows],
+            whole=self.whole[rows],
+            groups=self.groups[rows],
+        )
+
+    @property
+    def accepted(self) -> NDArray[np.int32]:
+        """Tools that count as right (n, k): the expected ones, and the acceptable where all are offered."""
+        acceptable = np.where(self.whole[:, None], self.acceptable, -1)
+        return np.concatenate([self.expected, acceptable], axis=1).astype(np.int32)
 
     @property
     def wants_tool(self) -> NDArray[np.bool_]:
@@ -112,7 +148,7 @@ def _padded(rows: list[list[int]]) -> NDArray[np.int32]:
     return array
 
 
-def _among(tools: NDArray[np.int32], accepted: NDArray[np.int32]) -> NDArray[np.bool_]:
+def among(tools: NDArray[np.int32], accepted: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Whether each tool (n, k) is in its row's list (n, m); -1 never is."""
     same = (tools[:, :, None] == accepted[:, None, :]) & (tools >= 0)[:, :, None]
     found: NDArray[np.bool_] = np.any(same, axis=2)
@@ -127,19 +163,17 @@ def case_columns(
     Unrecorded cases are NaN everywhere: nothing is known of them.
     """
     outcome, wants = verdicts.outcome, labels.wants_tool
-    accepted = np.concatenate(
-        [labels.expected, np.where(labels.whole[:, None], labels.acceptable, -1)], axis=1
-    )
+    accepted = labels.accepted
     known = outcome != UNRECORDED
     none = outcome == CODES["no_tool"]
     called = (outcome == CODES["call"]) | (outcome == CODES["ask"])
     correct = correctness(verdicts, labels, accepted)
     columns: dict[str, NDArray[np.float64]] = {"tool_accuracy": correct.astype(np.float64)}
-    hit = _among(verdicts.ranked[:, :1], accepted)[:, 0]
+    hit = among(verdicts.ranked[:, :1], accepted)[:, 0]
     columns["top1_hit"] = np.where(wants, hit, np.nan)
     for k in RECALL_AT:
-        columns[f"recall_at_{k}"] = _recall(verdicts.fused[:, :k], labels, accepted)
-    columns["candidate_recall"] = _recall(verdicts.candidates, labels, accepted)
+        columns[f"recall_at_{k}"] = recall_share(verdicts.fused[:, :k], labels, accepted)
+    columns["candidate_recall"] = recall_share(verdicts.candidates, labels, accepted)
     columns["no_tool_precision"] = np.where(none, ~wants, np.nan)
     columns["no_tool_recall"] = np.where(~wants, none, np.nan)
     columns["false_tool_rate"] = np.where(~wants, called, np.nan)
@@ -148,7 +182,7 @@ def case_columns(
     columns["recall_rate"] = verdicts.recalled.astype(np.float64)
     columns["model_recall_calls"] = verdicts.recall_asked.astype(np.float64)
     usages = [verdicts.usage(i) for i in range(len(verdicts))] if verdicts.decided is not None else None
-    for name in ("model_calls", "input_tokens", "output_tokens"):
+    for name in SPENT:
         spent = (
             np.zeros(len(verdicts)) if usages is None else np.array([getattr(u, name) for u in usages], float)
         )
@@ -168,14 +202,11 @@ def correctness(
     verdicts: Verdicts, labels: Labels, accepted: NDArray[np.int32] | None = None
 ) -> NDArray[np.bool_]:
     """Return whether each decision is right, as tool_accuracy counts it."""
-    if accepted is None:
-        accepted = np.concatenate(
-            [labels.expected, np.where(labels.whole[:, None], labels.acceptable, -1)], axis=1
-        )
+    accepted = labels.accepted if accepted is None else accepted
     outcome, wants = verdicts.outcome, labels.wants_tool
     called = (outcome == CODES["call"]) | (outcome == CODES["ask"])
     right: NDArray[np.bool_] = ~wants & (outcome == CODES["no_tool"])
-    one = _among(verdicts.tool[:, None], accepted)[:, 0]
+    one = among(verdicts.tool[:, None], accepted)[:, 0]
     right |= called & (labels.n_expected == 1) & one
     if verdicts.decided is None:
         rows = [i for i in verdicts.joint if called[i] and wants[i]]
@@ -187,13 +218,41 @@ def correctness(
         names = {ids[t] for t in accepted[i].tolist() if t >= 0}
         tools = set(verdicts.called(i))
         right[i] = tools <= names and len(tools) == labels.n_expected[i]
-    shown = _among(verdicts.ranked[:, :2], accepted).any(axis=1)
+    shown = among(verdicts.ranked[:, :2], accepted).any(axis=1)
     right |= (outcome == CODES["ambiguous"]) & wants & shown
     return right
 
 
-def _recall(tools: NDArray[np.int32], labels: Labels, accepted: NDArray[np.int32]) -> NDArray[np.float64]:
-    found = _among(tools, accepted).sum(axis=1)
+def agreement_columns(askings: Sequence[Verdicts]) -> dict[str, NDArray[np.float64]]:
+    """Return how far several askings of each case decided the same tools, float64 (n,) a column.
+
+    No tool is a decision too, an ambiguous pair is its two tools, a rejected answer is like every other
+    rejected one. NaN where an asking failed or was not recorded: nothing is known of what it would say.
+    """
+    found = np.full((len(AGREEMENT), len(askings[0])), np.nan)
+    for i in range(found.shape[1]):
+        decided = [_decided_tools(verdicts, i) for verdicts in askings]
+        if None in decided:
+            continue
+        pairs = [one == two for one, two in itertools.combinations(decided, 2)]
+        found[:, i] = all(pairs), np.mean(pairs)
+    return {name: column for (name, _), column in zip(AGREEMENT, found, strict=True)}
+
+
+def _decided_tools(verdicts: Verdicts, i: int) -> tuple[str, frozenset[str]] | None:
+    code = int(verdicts.outcome[i])
+    if code in (UNRECORDED, CODES["error"]):
+        return None
+    if code == CODES["ambiguous"]:
+        return "", frozenset(verdicts.table.ids[t] for t in verdicts.ranked[i, :2].tolist() if t >= 0)
+    return "rejected" if code == CODES["rejected"] else "", frozenset(verdicts.called(i))
+
+
+def recall_share(
+    tools: NDArray[np.int32], labels: Labels, accepted: NDArray[np.int32]
+) -> NDArray[np.float64]:
+    """Return the share of expected tools (n,) among the given ones (n, k), NaN where no tool is expected."""
+    found = among(tools, accepted).sum(axis=1)
     share = np.minimum(1.0, found / np.maximum(1, labels.n_expected))
     return np.where(labels.wants_tool, share, np.nan)
 

@@ -13,8 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mono_router.catalog import Catalog
+from mono_router.decision import decide
 from mono_router.models.claude import ROUTING_MODEL
 from mono_router.models.prices import Price, card_of, cost_usd
+from mono_router.models.scripted import ScriptedModel
 from mono_router.prompting import load_prompt
 from mono_router.recall import recall_request
 from mono_router.records import ModelRequest, Query, Tool, Usage, canonical_json
@@ -92,11 +94,12 @@ def prompt_costs(
         raise ValueError("messages must hold at least one message")
     price = card_of(price_of, None if prices is None else prices.get(price_of)).price
     count = estimate_tokens if model is None else model.count_tokens
-    router = Router(catalog, settings=settings)
+    # With a model that is never asked, nothing but stage 1 is fitted and scored.
+    router = Router(catalog, settings=settings, model=ScriptedModel(()))
+    table = router.score([Query(message=message, now=now) for message in messages])
     rows: dict[str, list[_Cost]] = {way: [] for way in WAYS}
-    for message in messages:
-        query = Query(message=message, now=now)
-        lexical = router.trace(query).lexical
+    for i, query in enumerate(table.queries):
+        lexical = decide(table.row(i), router.settings, router.tools).lexical
         found = [hit.tool for hit in lexical.hits][: router.settings.candidate_limit]
         requests = _requests(catalog, query, found, router.settings)
         full, recall, filled, short = (_cost(request, count, price) for request in requests)

@@ -1,8 +1,9 @@
-"""Attempts at one answer: how often, how long, and when several threads must slow down together.
+"""Attempts at one answer: how often, how long, through the one gate of all threads.
 
 It knows no model and no network: an attempt is a function that gives bytes or a :class:`Failure`. The
 total time of an answer is bounded, a server's own delay goes before ours, and a delay that ends after
-the bound fails at once instead of being slept through.
+the bound fails at once instead of being slept through. Only patience, which an evaluation asks for,
+keeps the time that is spent waiting for a turn apart.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from mono_router.models.gate import Gate, TooLate
+
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 8.0
-SPREAD_S = 0.25
-"""Threads that waited for the same slow-down start again within this time of each other."""
 CACHE_LIFE_S = 300.0
 """How long a written prompt cache lives after its last use."""
 MAX_PREFIXES = 1_000
@@ -81,10 +82,10 @@ class Attempts:
         self.max_attempts = max_attempts
         self.timeout_s = timeout_s
         self.clock = clock
-        self._sleep = sleep
+        self.gate = Gate(seed=seed, sleep=sleep, clock=clock)
+        """When threads may send, and how many at once."""
         self._random = random.Random(seed)
         self._lock = threading.Lock()
-        self._resume = -math.inf
         self._warmed: dict[str, float] = {}
         self._writing: dict[str, threading.Event] = {}
 
@@ -96,7 +97,8 @@ class Attempts:
         attempt
             Called with the seconds that are left.
         deadline
-            Reading of ``clock`` after which nothing is started.
+            Reading of ``clock`` after which nothing is started. While the gate has patience, waiting for
+            a turn moves it, and a refusal for the rate is no attempt.
 
         Raises
         ------
@@ -105,37 +107,35 @@ class Attempts:
         """
         failure = Failure(code="MODEL_PROVIDER_ERROR", message="rate limited", limited=True)
         earliest = self.clock()
-        for count in range(self.max_attempts):
-            why = self._await_turn(earliest, deadline)
-            if why is not None:
-                raise GaveUp(failure, why, max(0, count - 1))
-            found = attempt(deadline - self.clock())
-            if isinstance(found, bytes):
-                return found, count
-            failure = found
-            earliest = self.clock() + (self._backoff(count) if found.delay_s is None else found.delay_s)
-            if found.limited:
-                with self._lock:
-                    self._resume = max(self._resume, earliest)
-            if not found.retry or count + 1 == self.max_attempts:
-                break
-        raise GaveUp(failure, f"after {count + 1} attempts" if count else "", count)
-
-    def _await_turn(self, earliest: float, deadline: float) -> str | None:
-        """Wait until this thread may send; say why not, if that is after the deadline."""
-        with self._lock:
-            spread = self._random.random() * SPREAD_S
+        spare = self.gate.patience_s
+        made = counted = 0
         while True:
-            now = self.clock()
-            with self._lock:
-                resume = self._resume + spread if self._resume > now else -math.inf
-            wait = max(earliest, resume) - now
-            left = max(0.0, deadline - now)
-            if left <= 0 or wait >= left:
-                return f"the next attempt could start in {max(0.0, wait):.1f} s, {left:.1f} s are left"
-            if wait <= 0:
-                return None
-            self._sleep(wait)
+            try:
+                admitted = self.gate.enter(earliest, deadline + spare)
+            except TooLate as error:
+                raise GaveUp(failure, str(error), max(0, made - 1)) from None
+            moved = min(spare, admitted.waited_s)
+            deadline, spare = deadline + moved, spare - moved
+            answered, resume = False, None
+            try:
+                found = attempt(deadline - self.clock())
+                if isinstance(found, bytes):
+                    answered = True
+                    return found, made
+                failure = found
+                delay = self._backoff(made) if found.delay_s is None else found.delay_s
+                earliest = self.clock() + max(delay, self._further(made))
+                resume = self.clock() + delay if found.limited else None
+            finally:
+                self.gate.leave(admitted, answered=answered, resume=resume)
+            made += 1
+            counted += not (found.limited and spare > 0)
+            if not found.retry or counted == self.max_attempts:
+                raise GaveUp(failure, f"after {made} attempts" if made > 1 else "", made - 1)
+
+    def _further(self, made: int) -> float:
+        """More time for a server that keeps refusing those who wait as long as it asks."""
+        return 0.0 if made < self.max_attempts else self._backoff(made - self.max_attempts)
 
     def _backoff(self, count: int) -> float:
         with self._lock:
@@ -156,7 +156,7 @@ class Attempts:
             else:
                 own = None
         if own is None and not warm and others is not None:
-            others.wait(max(0.0, deadline - self.clock()))
+            others.wait(max(0.0, min(threading.TIMEOUT_MAX, deadline - self.clock())))
         try:
             yield
             with self._lock:

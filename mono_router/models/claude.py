@@ -13,9 +13,11 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, NoReturn
 
 from mono_router.models.attempts import Attempts, Failure, GaveUp, retry_after_s
+from mono_router.models.gate import OnWait, nobody
 from mono_router.models.parameters import Thinking, request_body
 from mono_router.models.prices import PRICES, Price, card_of, cost_usd
 from mono_router.records import ModelError, ModelReply, ModelRequest, ToolCall, Usage, digest
@@ -138,11 +140,12 @@ class AnthropicModel:
             for everything else, a model that refuses to answer included.
         """
         attempts, body = self._attempts, self.body(request)
-        deadline = attempts.clock() + attempts.timeout_s
+        asked, spare = attempts.clock(), attempts.gate.patience_s
+        deadline = asked + attempts.timeout_s
         cached = request.purpose == "recall" and self._cache and "system" in body
-        with attempts.one_writer(digest(body["system"]) if cached else None, deadline):
+        with attempts.one_writer(digest(body["system"]) if cached else None, deadline + spare):
             started = attempts.clock()
-            answer, spent = self._ask("create", body, deadline)
+            answer, spent = self._ask("create", body, deadline + min(spare, started - asked))
             spent += Usage(latency_ms=(attempts.clock() - started) * 1e3)
         return self._reply(answer, spent)
 
@@ -168,6 +171,19 @@ class AnthropicModel:
             request, self.card, cache=self._cache, effort=self._effort, thinking=self._thinking
         )
 
+    def patience(self, seconds: float, *, on_wait: OnWait = nobody) -> AbstractContextManager[None]:
+        """Return a context in which a rate limit costs time and no answers.
+
+        Meanwhile every answer, of any thread, may spend ``seconds`` more on waiting for its turn, and a
+        refusal for the rate does not count as one of its attempts. For work that no person waits for.
+
+        Parameters
+        ----------
+        on_wait
+            Told the seconds of each wait that the API asks for.
+        """
+        return self._attempts.gate.patience(seconds, on_wait)
+
     # --- sending ------------------------------------------------------------------------------
 
     def _ask(self, method: str, body: Mapping[str, Any], deadline: float) -> tuple[dict[str, Any], Usage]:
@@ -176,7 +192,7 @@ class AnthropicModel:
         raw, retries = b"", 0
         try:
             raw, retries = self._attempts.run(
-                lambda left_s: self._attempt(method, body, left_s, deadline), deadline=deadline
+                lambda left_s: self._attempt(method, body, left_s), deadline=deadline
             )
         except GaveUp as error:
             gave_up = error
@@ -193,11 +209,11 @@ class AnthropicModel:
             self._fail("MODEL_RESPONSE_MALFORMED", f"the reply is no JSON object ({len(raw)} bytes)", spent)
         return dict(record), spent
 
-    def _attempt(
-        self, method: str, body: Mapping[str, Any], left_s: float, deadline: float
-    ) -> bytes | Failure:
+    def _attempt(self, method: str, body: Mapping[str, Any], left_s: float) -> bytes | Failure:
         import anthropic
         import httpx2
+
+        deadline = self._attempts.clock() + left_s
 
         send: Any = getattr(self._client.messages.with_streaming_response, method)
         timeout = anthropic.Timeout(left_s, connect=min(left_s, CONNECT_S))

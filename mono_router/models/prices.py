@@ -3,7 +3,9 @@
 One table of dated records, :data:`CARDS`; nothing else in the package knows a model by its name. It is
 typed in from the vendor's model pages and will age: a newer price is given as
 ``AnthropicModel(prices=with_prices({...}))``, and a model that the table lacks needs a price before it
-can be used, so that no report ever counts it as free.
+can be used, so that no report ever counts it as free. Prices are those of single requests at the standard
+tier: message batches (half the price, up to a day) are not used, because a case takes two to four
+requests that wait for each other, and a read from the prompt cache saves recall more than a batch would.
 """
 
 from __future__ import annotations

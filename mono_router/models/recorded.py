@@ -2,8 +2,9 @@
 
 A line holds the hash of the canonical request, the request, the reply, the model's name, the prompt's
 hash and the date. A request that differs in anything that a model sees (prompt, catalog, message,
-model) has another hash, so an old line never answers it. Lines are appended whole and flushed to the
-disk before the reply is handed on; a line cut short by a crash is skipped and counted.
+model) has another hash, so an old line never answers it. The same request may have several replies, kept
+apart by the number of its ``repeat``. Lines are appended whole and flushed to the disk before the reply
+is handed on; a line cut short by a crash is skipped and counted.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import datetime
 import json
 import os
 import threading
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from mono_router.models.gate import OnWait, nobody, patience
 from mono_router.records import Model, ModelReply, ModelRequest, ToolCall, Usage, digest, plain
 
 SCHEMA = 1
@@ -27,7 +30,8 @@ class NotRecorded(LookupError):
     def __init__(self, request: ModelRequest, path: Path) -> None:
         self.case = request.case
         self.purpose = request.purpose
-        super().__init__(f"{path}: no {request.purpose} reply recorded for case {request.case or '?'}")
+        again = f" (repeat {request.repeat})" if request.repeat else ""
+        super().__init__(f"{path}: no {request.purpose} reply recorded for case {request.case or '?'}{again}")
 
 
 class RecordedModel:
@@ -41,15 +45,29 @@ class RecordedModel:
         Asked for what is not recorded; None = replay alone.
     name
         Model whose lines are replayed; default: the given model's, else the one name in the file.
+    requests
+        What new lines hold of a request: "whole", or "messages", which leaves the system text and the
+        tools out: a fraction of the size, replayed just the same, for the hash is of the whole.
 
     Raises
     ------
     ValueError
-        If the file holds lines of several models and none was named, or lines of a newer schema.
+        If the file holds lines of several models and none was named, or lines of a newer schema, or
+        ``requests`` is neither of the two.
     """
 
-    def __init__(self, path: str | Path, model: Model | None = None, *, name: str | None = None) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        model: Model | None = None,
+        *,
+        name: str | None = None,
+        requests: Literal["whole", "messages"] = "whole",
+    ) -> None:
+        if requests not in ("whole", "messages"):
+            raise ValueError(f"requests must be 'whole' or 'messages', got {requests!r}")
         self.path = Path(path)
+        self._left_out = ("system", "tools", "schema") if requests == "messages" else ()
         self._model = model
         self._lock = threading.Lock()
         self._lines: dict[str, dict[str, Any]] = {}
@@ -112,7 +130,7 @@ class RecordedModel:
                 self._pending.pop(key).set()
 
     def stale(self) -> list[dict[str, Any]]:
-        """Return the lines that no request of this object matched: hash, purpose, model, prompt and date.
+        """Return the lines that no request of this object matched, each with what tells it apart.
 
         After a full run these are what a changed prompt, catalog or model has left behind.
         """
@@ -124,13 +142,19 @@ class RecordedModel:
                     "model": line["model"],
                     "prompt_hash": line["prompt_hash"],
                     "date": line["date"],
+                    "repeat": line["request"].get("repeat", 0),
                 }
                 for key, line in self._lines.items()
                 if key not in self._used
             ]
 
+    def patience(self, seconds: float, *, on_wait: OnWait = nobody) -> AbstractContextManager[None]:
+        """Make the recorded model patient, where it is asked and can be."""
+        return patience(self._model, seconds, on_wait=on_wait)
+
     def _key(self, request: ModelRequest) -> str:
-        return digest([self._name, request.hash])
+        # The first asking has the key that it had before repeats were known: old recordings still match.
+        return digest([self._name, request.hash, *([request.repeat] if request.repeat else [])])
 
     def _load(self) -> set[str]:
         names: set[str] = set()
@@ -156,6 +180,8 @@ class RecordedModel:
 
     def _write(self, key: str, request: ModelRequest, reply: ModelReply) -> None:
         record = plain(dataclasses.replace(request, case=None))
+        for name in (*self._left_out, *(() if request.repeat else ("repeat",))):
+            del record[name]
         line = {
             "schema": SCHEMA,
             "hash": key,
@@ -181,6 +207,38 @@ class RecordedModel:
         with self.path.open("rb") as opened:
             opened.seek(-1, os.SEEK_END)
             return opened.read(1) == b"\n"
+
+
+class Repeated:
+    """A model that is asked the same once more: its requests carry the number of the asking.
+
+    Parameters
+    ----------
+    model
+        The model.
+    repeat
+        Number of the asking, >= 1; the first asking is the model itself.
+
+    >>> from mono_router.models.scripted import ScriptedModel
+    >>> model = ScriptedModel(lambda request: f"asking {request.repeat}")
+    >>> Repeated(model, 2).complete(ModelRequest(purpose="recall", system="", messages=())).text
+    'asking 2'
+    """
+
+    def __init__(self, model: Model, repeat: int) -> None:
+        if repeat < 1:
+            raise ValueError(f"repeat must be >= 1, got {repeat}")
+        self._model = model
+        self._repeat = repeat
+
+    @property
+    def name(self) -> str:
+        """Name of the model."""
+        return self._model.name
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        """Return the model's reply to this asking."""
+        return self._model.complete(dataclasses.replace(request, repeat=self._repeat))
 
 
 def _reply(record: dict[str, Any]) -> ModelReply:

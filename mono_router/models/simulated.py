@@ -3,7 +3,7 @@
 It is no model and says so in its name: what it shows is simulated. Its accuracy falls with the number
 of tools that it is shown and with how much the wrong ones resemble the right one, so that recall calls,
 limits and distraction can be studied without a key. The same seed, case and candidates always give the
-same answer, whatever ran before.
+same answer, whatever ran before; asked again (``repeat``), it draws anew.
 """
 
 from __future__ import annotations
@@ -91,8 +91,9 @@ class SimulatedModel:
         )
         return ModelReply(text=text, tool_calls=calls, usage=usage, stop_reason="end_turn")
 
-    def _draws(self, case: Case | None, shown: Iterable[str]) -> random.Random:
-        return random.Random(canonical_json([self._seed, case.id if case else None, sorted(shown)]))
+    def _draws(self, case: Case | None, shown: Iterable[str], repeat: int) -> random.Random:
+        again = [repeat] if repeat else []
+        return random.Random(canonical_json([self._seed, case.id if case else None, sorted(shown), *again]))
 
     def _p_right(self, right: str, texts: dict[str, str]) -> float:
         likeness = max(
@@ -105,7 +106,7 @@ class SimulatedModel:
         body = request.system.split("<catalog>\n", 1)[-1].rsplit("\n</catalog>", 1)[0]
         entries = [json.loads(line) for line in body.splitlines() if line]
         texts = {entry["id"]: _entry_text(entry) for entry in entries}
-        draws = self._draws(case, texts)
+        draws = self._draws(case, texts, request.repeat)
         expected = [] if case is None else [tool for tool in case.expected_tools if tool in texts]
         found: list[str] = []
         for tool in expected:
@@ -128,7 +129,7 @@ class SimulatedModel:
 
     def _select(self, request: ModelRequest, case: Case | None) -> ToolCall:
         texts = {tool.name: tool.description for tool in request.tools if tool.name != NO_TOOL}
-        draws = self._draws(case, texts)
+        draws = self._draws(case, texts, request.repeat)
         names = {wire_name(tool): tool for tool in case.expected_tools} if case else {}
         right = next((name for name in names if name in texts), None)
         if right is None:
