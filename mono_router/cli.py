@@ -10,10 +10,17 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from mono_router.commands import importing, lab, routing
+from mono_router.commands import conversing, findings, importing, journaling, lab, routing
 from mono_router.commands.options import GateMissed
 
-COMMANDS = (*lab.COMMANDS, *routing.COMMANDS, *importing.COMMANDS)
+COMMANDS = (
+    *lab.COMMANDS,
+    *findings.COMMANDS,
+    *routing.COMMANDS,
+    *conversing.COMMANDS,
+    *importing.COMMANDS,
+    *journaling.COMMANDS,
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

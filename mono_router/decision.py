@@ -56,9 +56,15 @@ UNIT = Scale()
 
 
 class Calibration(Protocol):
-    """Maps signals (n, len(SIGNALS)) to calibrated P(some tool is right) and P(the first tool is right)."""
+    """Maps signals (n, len(SIGNALS)) to probabilities (n,).
 
-    def apply(self, signals: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+    P(some tool is right), which thresholds read, and the confidence of the first tool and of no tool. The
+    last is one minus the first where the calibration learned when no tool is right.
+    """
+
+    def apply(
+        self, signals: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +100,17 @@ class Evidence:
     """Answers of the selector by shortlist."""
     filled: Mapping[str, Filled] = field(default_factory=dict)
     """Arguments and mode by tool, from a selector that scores."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scored:
+    """All that a decision was made from: enough to decide again under other settings."""
+
+    evidence: Evidence
+    settings: Settings
+    """Resolved."""
+    tools: Mapping[str, Tool]
+    calibration: Calibration | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,17 +179,17 @@ def decide(
         recall=recall.trace,
         candidates=fused[: settings.candidate_limit],
     )
-    selection, decision_or_need = stage.select()
-    found = Verdict(
+    selection, found = stage.select()
+    needs = found if isinstance(found, Need) else None
+    return Verdict(
         lexical=lexical,
         recall=recall.trace,
         fused=fused,
         candidates=stage.candidates,
         selection=selection,
+        decision=None if isinstance(found, Need) else found,
+        needs=needs,
     )
-    if isinstance(decision_or_need, Need):
-        return dataclasses.replace(found, needs=decision_or_need)
-    return dataclasses.replace(found, decision=decision_or_need)
 
 
 def decide_among(
@@ -316,6 +333,10 @@ def _fused(
 ) -> tuple[Candidate, ...]:
     if not recall.used:
         # One list alone keeps its own order, whatever the method.
+        if evidence.pending is None:
+            # What "interleave" makes of it, without a table of ranks.
+            hits = lexical.hits
+            return tuple([Candidate(tool=h.tool, score=-(2.0 * h.rank + 1.0), hits=(h,)) for h in hits])
         return fuse(lexical.hits, (), FusionSettings(method="interleave"), pending=evidence.pending)
     by_model = recall.model_called
     return fuse(
@@ -350,14 +371,16 @@ def probabilities(log_odds: Sequence[float]) -> tuple[list[float], float]:
     return shares, rounded(sum(odds) / total)
 
 
+_SCALE = 10.0**SCORE_DECIMALS
+
+
 def rounded(value: float) -> float:
     """Return a value at the decimals of scores, rounded as numpy does it (``round`` differs at halves).
 
     >>> rounded(0.4019705), round(0.4019705, 6)
     (0.40197, 0.401971)
     """
-    scale = 10.0**SCORE_DECIMALS
-    return round(value * scale) / scale
+    return round(value * _SCALE) / _SCALE
 
 
 SEVERAL = 0.8
@@ -405,7 +428,7 @@ class _Stage:
 
     @property
     def shortlist(self) -> tuple[str, ...]:
-        return tuple(candidate.tool for candidate in self.candidates)
+        return tuple([candidate.tool for candidate in self.candidates])
 
     def select(self) -> tuple[SelectionTrace | None, Decision | Need]:
         if not self.candidates:
@@ -440,26 +463,26 @@ class _Stage:
         )
 
     def by_scores(self) -> tuple[SelectionTrace, Decision | Need]:
-        known = self.evidence.log_odds
-        if known is None or any(t not in known for t in self.shortlist):
-            return SelectionTrace(shortlist=self.shortlist, ranked=(), rejections=()), Need("scores")
-        order = sorted(self.shortlist, key=lambda t: (-known[t], t))
+        known, shortlist = self.evidence.log_odds, self.shortlist
+        if known is None or not all([t in known for t in shortlist]):
+            return SelectionTrace(shortlist=shortlist, ranked=(), rejections=()), Need("scores")
+        order = sorted(shortlist, key=lambda t: (-known[t], t))
         shares, p_tool = probabilities([known[t] for t in order])
         p_first, p_second = shares[0], shares[1] if len(shares) > 1 else 0.0
         signals = self.signals(p_tool, p_first, p_second)
-        p_tool, p_first, p_second = self.calibrated(signals)
-        ranked = tuple(Ranked(tool=t, score=p) for t, p in zip(order, shares, strict=True))
-        trace = SelectionTrace(shortlist=self.shortlist, ranked=ranked, rejections=(), signals=signals)
+        p_tool, p_first, p_second, p_none = self.calibrated(signals)
+        ranked = tuple([Ranked(tool=t, score=p) for t, p in zip(order, shares, strict=True)])
+        trace = SelectionTrace(shortlist=shortlist, ranked=ranked, rejections=(), signals=signals)
         first = self.tools[order[0]]
-        named = several(self.evidence.parts, self.shortlist)
+        named = several(self.evidence.parts, shortlist) if self.evidence.parts else ()
         chosen = [self.tools[tool] for tool in named]
         mode = joint_mode(chosen) if len(chosen) > 1 else None
         if mode is not None:
             writes = next((tool for tool in chosen if tool.effects == "write"), first)
             # Two clauses that each name their tool are no tie, however close the tools come.
-            refused = self.refusal(writes, p_tool, 1.0, ranked)
+            refused = self.refusal(writes, p_tool, p_none, 1.0, ranked)
             return trace, refused or self.joint(chosen, mode, ranked, p_tool, p_first)
-        refused = self.refusal(first, p_tool, p_first - p_second, ranked)
+        refused = self.refusal(first, p_tool, p_none, p_first - p_second, ranked)
         if refused is not None:
             return trace, refused
         filled = self.evidence.filled.get(first.id)
@@ -517,7 +540,7 @@ class _Stage:
         ranked = tuple(Ranked(tool=t, score=p) for t, p in zip((*called, *rest), shares, strict=True))
         p_first, p_second = shares[0], shares[len(called)] if rest and called else 0.0
         signals = self.signals(round(stated, SCORE_DECIMALS), p_first, p_second)
-        p_tool, p_first, p_second = self.calibrated(signals)
+        p_tool, p_first, p_second, p_none = self.calibrated(signals)
         trace = SelectionTrace(
             shortlist=self.shortlist,
             ranked=ranked,
@@ -535,13 +558,12 @@ class _Stage:
                 rejections=answer.rejections,
             )
         if not called:
-            confidence = round(1.0 - p_tool, SCORE_DECIMALS)
             return trace, Decision(
-                outcome="no_tool", reason="NO_TOOL", ranked=ranked, p_tool=p_tool, confidence=confidence
+                outcome="no_tool", reason="NO_TOOL", ranked=ranked, p_tool=p_tool, confidence=p_none
             )
         first = self.tools[called[0]]
         writes = next((t for t in called if self.tools[t].effects == "write"), called[0])
-        refused = self.refusal(self.tools[writes], p_tool, p_first - p_second, ranked)
+        refused = self.refusal(self.tools[writes], p_tool, p_none, p_first - p_second, ranked)
         if refused is not None:
             return trace, refused
         skills = tuple(dict.fromkeys(self.tools[t].skill for t in called))
@@ -558,7 +580,7 @@ class _Stage:
         )
 
     def refusal(
-        self, tool: Tool, p_tool: float, margin: float, ranked: tuple[Ranked, ...]
+        self, tool: Tool, p_tool: float, p_none: float, margin: float, ranked: tuple[Ranked, ...]
     ) -> Decision | None:
         """The decision that a threshold forces, or None."""
         own = self.settings.selection
@@ -580,8 +602,7 @@ class _Stage:
             )
         else:
             return None
-        confidence = round(1.0 - p_tool, SCORE_DECIMALS)
-        return Decision(outcome="no_tool", reason=reason, ranked=ranked, p_tool=p_tool, confidence=confidence)
+        return Decision(outcome="no_tool", reason=reason, ranked=ranked, p_tool=p_tool, confidence=p_none)
 
     def signals(self, p_tool: float, p_first: float, p_second: float) -> tuple[float, ...]:
         near = self.recall.hits if self.recall.used and not self.recall.model_called else ()
@@ -589,15 +610,17 @@ class _Stage:
         margin = round(best - near[1].score, SCORE_DECIMALS) if len(near) > 1 else best
         return (self.lexical.best, self.lexical.margin, best, margin, p_tool, p_first, p_second)
 
-    def calibrated(self, signals: tuple[float, ...]) -> tuple[float, float, float]:
+    def calibrated(self, signals: tuple[float, ...]) -> tuple[float, float, float, float]:
         p_tool, p_first, p_second = signals[-3:]
         if self.calibration is None:
-            return p_tool, p_first, p_second
+            return p_tool, p_first, p_second, round(1.0 - p_tool, SCORE_DECIMALS)
         import numpy as np
 
-        tool, first = self.calibration.apply(np.array([signals]))
+        tool, first, none = self.calibration.apply(np.array([signals]))
         scaled = float(first[0]) / p_first * p_second if p_first > 0 else p_second
-        return rounded(float(tool[0])), rounded(float(first[0])), rounded(min(scaled, float(first[0])))
+        found = (float(tool[0]), float(first[0]), min(scaled, float(first[0])), float(none[0]))
+        one, two, three, four = (rounded(value) for value in found)
+        return one, two, three, four
 
 
 def answer_shares(n_called: int, n_rest: int, stated: float) -> tuple[list[float], float]:

@@ -43,6 +43,8 @@ _FIT_TOOLS = 4096
 """Tools whose views are held at once while the index is built."""
 LARGE = 20_000
 """Tools above which products are taken in float32: half the memory and time, scores equal to 1e-6."""
+_BLOCK = 32
+"""Tools of which the best is looked at first when the best k are sought."""
 _WIDTH = 4
 """There, messages are padded to a multiple of this, so that one and many meet the same sums."""
 TOOL_BATCH = 64
@@ -102,13 +104,10 @@ def _model_hash(folder: Path) -> str:
         return "hub"
     parts = hashlib.sha256()
     for file in sorted(p for p in folder.rglob("*") if p.is_file()):
-        size = file.stat().st_size
-        parts.update(f"{file.relative_to(folder)}:{size};".encode())
+        parts.update(f"{file.relative_to(folder)}:{file.stat().st_size};".encode())
         with file.open("rb") as opened:
-            parts.update(opened.read(65536))
-            if size > 131072:
-                opened.seek(size // 2)
-                parts.update(opened.read(65536))
+            while chunk := opened.read(1 << 20):
+                parts.update(chunk)
     return parts.hexdigest()[:16]
 
 
@@ -275,6 +274,7 @@ class EmbeddingRetriever:
         self.ids = catalog.ids
         self._dialects = dialects
         self._training = training_texts(catalog)
+        self._exemplified = self._training.exemplified
         views = [text for tool in catalog for text in description_views(tool)]
         if isinstance(encoder, LightEncoder):
             cache = None  # encoding costs less than looking up
@@ -302,9 +302,9 @@ class EmbeddingRetriever:
     @property
     def heads(self) -> EmbeddingHeads | None:
         """Heads over the catalog's examples; None where there are too few, or the encoder is not trusted."""
-        if not self._training.exemplified or self.trust < TRUSTED:
-            return None
         if self._heads is None:
+            if not self._exemplified or self.trust < TRUSTED:
+                return None
             with self._lock:
                 if self._heads is None:
                     self._heads = EmbeddingHeads(self._training, neutral_sentences(), self.encode)
@@ -436,7 +436,83 @@ class EmbeddingRetriever:
 
     def search(self, message: str, k: int) -> tuple[Hit, ...]:
         """Return the ``k`` nearest tools, best first, ties by id; none at or below 0."""
-        return top_hits(self.scores([message])[0].astype(np.float64), self.ids, k, "embedding")
+        return self.search_many([message], k)[0]
+
+    def search_many(self, messages: Sequence[str], k: int) -> list[tuple[Hit, ...]]:
+        """Return each message's ``k`` nearest tools, as :meth:`search` does.
+
+        In a large catalog one float32 product tells which tools may be among the best; these alone are
+        scored in float64, so that the hits are those of float64 products with every tool.
+        """
+        if k < 1 or not messages or self.heads is not None or self._centred.dtype == np.float64:
+            rows = self.scores(messages).astype(np.float64).round(SCORE_DECIMALS)
+            return [top_hits(row, self.ids, k, "embedding") for row in rows]
+        queries = self.encode(messages)
+        clauses = self._clause_vectors(messages)
+        found: list[tuple[Hit, ...]] = []
+        step = max(1, _CHUNK_CELLS // len(self.ids))
+        for start in range(0, len(messages), step):
+            part = queries[start : start + step]
+            narrow = part.astype(np.float32)
+            tools: NDArray[Any] = self._centred
+            near = (tools @ narrow[0])[:, None] if len(part) == 1 else tools @ narrow.T
+            reached = _reached(near, k, margin=_margin(part))
+            for i, columns in enumerate(reached):
+                vectors = clauses.get(start + i)
+                if vectors is not None:
+                    columns = np.arange(len(self.ids))  # a clause may lift any tool
+                scores = self._exact_scores(part[i], vectors, columns)
+                hits = top_hits(scores, [self.ids[c] for c in columns.tolist()], k, "embedding")
+                found.append(hits)
+        return found
+
+    def _exact_scores(
+        self, query: NDArray[np.float64], clauses: NDArray[np.float64] | None, columns: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Scores of some tools for one message, (n_columns,), all of it in float64."""
+        parts = [columns[start : start + _FIT_TOOLS] for start in range(0, len(columns), _FIT_TOOLS)]
+        asked = query[None] if clauses is None else np.concatenate([query[None], clauses])
+        products = np.concatenate([self._centred[part].astype(np.float64) @ asked.T for part in parts])
+        scores: NDArray[np.float64] = products[:, 0]
+        if clauses is not None:
+            best = (products[:, 1:] * self._norms[:, None] + clauses @ self._centre).max(axis=1)
+            scores = (1 - CLAUSE) * scores + CLAUSE * (best - best.mean()) / self._norms
+        return scores.round(SCORE_DECIMALS)
+
+
+def _margin(queries: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How far below another tool's product a float32 product may stand and yet be the better one, (n,).
+
+    A sum of d products is off by at most (d + 2) units of roundoff (Higham 2002, section 3.1); twice
+    that, and the step of a rounded score.
+    """
+    off = (queries.shape[1] + 4) * 2.0**-24 * (np.linalg.norm(queries, axis=1) + 1e-6)
+    found: NDArray[np.float64] = 2.0 * off + 10.0**-SCORE_DECIMALS
+    return found
+
+
+def _reached(near: NDArray[np.float32], k: int, *, margin: NDArray[np.float64]) -> list[NDArray[np.int64]]:
+    """Rows of (n_tools, n) that each column's best ``k`` are among, ascending.
+
+    The k-th best of the blocks' best is reached by k rows, and only blocks that reach it are looked into.
+    """
+    n_rows, n = near.shape
+    n_blocks = n_rows // _BLOCK
+    if n_blocks <= k:
+        return [np.arange(n_rows)] * n
+    whole = n_blocks * _BLOCK
+    tops = near[:whole].reshape(_BLOCK, n_blocks, n).max(axis=0)
+    rest = np.arange(whole, n_rows)
+    found = []
+    columns = np.ascontiguousarray(tops.T)
+    levels = np.partition(columns, n_blocks - k, axis=1)[:, n_blocks - k] - margin
+    for i, (top, level) in enumerate(zip(columns, levels.tolist(), strict=True)):
+        blocks = np.flatnonzero(top >= level)
+        rows = (blocks + n_blocks * np.arange(_BLOCK)[:, None]).ravel()
+        rows = np.concatenate([rows[near[rows, i] >= level], rest])
+        rows.sort()
+        found.append(rows)
+    return found
 
 
 def _typical_cosine(tools: NDArray[np.float64], most: int = 2000) -> tuple[float, float]:

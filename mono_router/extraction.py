@@ -82,8 +82,11 @@ def _paired(message: Message, plan: Plan, slots: Sequence[Slot], answering: bool
     for slot in sorted(slots, key=lambda slot: slot.kind != "enum"):
         reading = Reading(slot, message, plan, slots, chosen)
         read = list(READERS.get(slot.kind, read_string)(reading))
+        paired = slot.role >= 0 and reading.paired
         for item in read:
-            found.append((item._replace(score=item.score + reading.role_fit(item.start)), slot))
+            if paired:
+                item = Found(item.score + reading.role_fit(item.start), *item[1:])
+            found.append((item, slot))
         if slot.kind == "enum":
             chosen.extend((item.start, item.end) for item in read)
     found.sort(key=lambda pair: (-pair[0].score, pair[1].order, pair[0].start, -pair[0].end))

@@ -8,9 +8,11 @@ Fitting is deterministic and does not depend on the order of the catalog.
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +23,8 @@ from mono_router.records import Case, Tool
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    _Logits = tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.float64]]
 
 Encode = Callable[[Sequence[str]], "NDArray[np.float64]"]
 
@@ -42,6 +46,19 @@ CHAR_N, WORD_N = (2, 5), (1, 2)
 N_COMPONENTS, MAX_EIGEN = 400, 1000
 """Kernel components of the lexical head; above so many texts it is a ridge on the same kernel instead."""
 _DENSE_CELLS = 12_000_000
+_WORD_CELLS = 4_000_000
+"""Values that are kept of words."""
+
+
+class _Counted(dict[int, float]):
+    """Term frequency of a count, computed as it is met."""
+
+    def __missing__(self, count: int) -> float:
+        self[count] = found = 1.0 + math.log(count)
+        return found
+
+
+_COUNTED = _Counted()
 
 
 @dataclass(frozen=True)
@@ -189,6 +206,15 @@ def word_grams(words: Sequence[str]) -> list[str]:
     return found
 
 
+class _WordSum(NamedTuple):
+    """What the character n-grams of one word add."""
+
+    numbers: list[int]
+    squares: float
+    row: NDArray[np.float64]
+    """Weights of each tool and of "no tool", then the product with each text."""
+
+
 class LexicalHead:
     """TF-IDF of character and word n-grams with a multinomial head.
 
@@ -205,7 +231,7 @@ class LexicalHead:
         self.n_tools = training.n_tools
         prepared = [prepare(text).split() for text in training.texts]
         self._numbers: dict[str, int] = {}
-        self._known: dict[str, NDArray[np.int64]] = {}
+        self._known: dict[str, list[int]] = {}
         df: list[int] = []
         for words in prepared:
             features = {f"c{gram}" for word in words for gram in char_grams(word)}
@@ -215,13 +241,18 @@ class LexicalHead:
                     df.append(0)
                 df[number] += 1
         self._is_word = np.array([feature[0] == "w" for feature in self._numbers], dtype=bool)
+        self._word_mask = self._is_word.astype(np.float64)
         self._idf = 1.0 + np.log((1 + len(prepared)) / (1 + np.array(df, dtype=np.float64)))
+        self._idf_of = self._idf.tolist()
         self._texts = self._matrix(prepared)
         self._by_feature = self._texts.T.tocsr()
         self._dense: NDArray[np.float32] | None = None
         if self._texts.shape[0] * self._texts.shape[1] <= _DENSE_CELLS:
             self._dense = np.asarray(self._by_feature.toarray(), dtype=np.float32)
         self.weights: NDArray[np.float32] | None = None
+        self._table: NDArray[np.float32] | None = None
+        """Both side by side, so that one message takes its rows once."""
+        self._word_sums: dict[str, _WordSum] = {}
         if not head:
             return
         rows = sp.csr_matrix(
@@ -231,29 +262,38 @@ class LexicalHead:
         w = np.r_[training.weights, np.full(len(neutral), NEUTRAL_WEIGHT)]
         coefficients, self._bias = _kernel_head(np.asarray((rows @ rows.T).toarray()), y, w, self.n_tools + 1)
         self.weights = np.asarray(rows.T @ coefficients, dtype=np.float32)
+        if self._dense is not None:
+            self._table = np.hstack([self.weights, self._dense])
+            self.weights = self._table[:, : self.n_tools + 1]
+            self._dense = self._table[:, self.n_tools + 1 :]
 
     def _row(self, words: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Feature numbers and values of a prepared text."""
-        parts = [self._char_numbers(word) for word in words]
-        pairs = [self._numbers[key] for gram in word_grams(words) if (key := f"w{gram}") in self._numbers]
-        parts.append(np.array(pairs, dtype=np.int64))
-        found, counts = np.unique(np.concatenate(parts), return_counts=True)
-        numbers: NDArray[np.int64] = found
-        values = (1.0 + np.log(counts)) * self._idf[numbers]
-        word = self._is_word[numbers]
+        numbering, known = self._numbers, self._known
+        found: list[int] = []
+        for word in words:
+            here = known.get(word)
+            found += self._char_numbers(word) if here is None else here
+        found += [numbering[key] for gram in word_grams(words) if (key := f"w{gram}") in numbering]
+        # Lists, since a message has some dozens of features: an array costs more than they do.
+        distinct = sorted(set(found))
+        numbers = np.array(distinct, dtype=np.int64)
+        values = self._idf.take(numbers)
+        if len(distinct) < len(found):
+            counts = Counter(found)
+            values *= np.array([_COUNTED[counts[n]] for n in distinct])
+        word_mask = self._word_mask.take(numbers)
+        char_mask = 1.0 - word_mask
         squares = values * values
-        lengths = np.sqrt(squares @ word), np.sqrt(squares @ ~word)
-        scale = np.where(word, WORD_SHARE / max(lengths[0], 1e-12), 1.0 / max(lengths[1], 1e-12))
-        return numbers, values * scale
+        by_word = WORD_SHARE / max(math.sqrt(squares @ word_mask), 1e-12)
+        by_char = 1.0 / max(math.sqrt(squares @ char_mask), 1e-12)
+        return numbers, values * (word_mask * by_word + char_mask * by_char)
 
-    def _char_numbers(self, word: str) -> NDArray[np.int64]:
-        known = self._known.get(word)
-        if known is None:
-            here = [self._numbers[key] for gram in char_grams(word) if (key := f"c{gram}") in self._numbers]
-            known = np.array(here, dtype=np.int64)
-            if len(self._known) < 200_000:
-                self._known[word] = known
-        return known
+    def _char_numbers(self, word: str) -> list[int]:
+        here = [self._numbers[key] for gram in char_grams(word) if (key := f"c{gram}") in self._numbers]
+        if len(self._known) < 200_000:
+            self._known[word] = here
+        return here
 
     def _matrix(self, prepared: Sequence[Sequence[str]]) -> Any:
         import scipy.sparse as sp
@@ -268,6 +308,9 @@ class LexicalHead:
         """Return logits (n, n_tools + 1), 0 without a head, and the nearest text's character cosine (n,)."""
         found = np.zeros((len(messages), self.n_tools + 1))
         nearest = np.zeros(len(messages))
+        if len(messages) == 1 and self._table is not None:
+            found[0], nearest[0] = self.logits_of(messages[0])
+            return found, nearest
         for i, message in enumerate(messages):
             numbers, values = self._row(self._prepare(message).split())
             if not len(numbers):
@@ -278,6 +321,58 @@ class LexicalHead:
             char = ~self._is_word[numbers]
             nearest[i] = self._nearest(numbers[char], values[char])
         return found, nearest
+
+    def logits_of(self, message: str) -> tuple[NDArray[np.float64], float]:
+        """Return :meth:`logits` of one message, (n_tools + 1,), and its nearest text's cosine.
+
+        What a word's character n-grams add is kept by word, as if each came once: what comes again in
+        other words is put right by 1 + ln(count) - count.
+        """
+        if self._table is None:
+            logits, cosines = self.logits([message])
+            return logits[0], float(cosines[0])
+        words = self._prepare(message).split()
+        sums = [self._word_sums.get(word) or self._word_sum(word) for word in words]
+        width = self.n_tools + 1
+        row = np.zeros(self._table.shape[1])
+        char_squares, word_squares = 0.0, 0.0
+        chars: list[int] = []
+        for own in sums:
+            if own.numbers:
+                chars += own.numbers
+                char_squares += own.squares
+                row += own.row
+        counts = Counter([self._numbers[key] for g in word_grams(words) if (key := f"w{g}") in self._numbers])
+        numbers, values = list(counts), []
+        for number, count in counts.items():
+            value = _COUNTED[count] * self._idf_of[number]
+            values.append(value)
+            word_squares += value * value
+        again = [item for item in Counter(chars).items() if item[1] > 1]
+        factors = []
+        for number, count in again:
+            idf, weight = self._idf_of[number], _COUNTED[count]
+            factors.append((weight - count) * idf)
+            char_squares += (weight * weight - count) * idf * idf
+        rows = self._table.take([*numbers, *(number for number, _ in again)], axis=0)
+        if again:
+            row += np.array(factors) @ rows[len(numbers) :]
+        row /= max(math.sqrt(char_squares), 1e-12)
+        logits = row[:width] + self._bias
+        if numbers:
+            by_word = WORD_SHARE / math.sqrt(word_squares)
+            logits += by_word * (np.array(values) @ rows[: len(numbers), :width])
+        return logits, float(row[width:].max()) if chars else 0.0
+
+    def _word_sum(self, word: str) -> _WordSum:
+        assert self._table is not None
+        numbers = self._known[word] if word in self._known else self._char_numbers(word)
+        idf = self._idf.take(numbers)
+        found = _WordSum(numbers, float(idf @ idf), idf @ self._table.take(numbers, axis=0))
+        if len(self._word_sums) * self._table.shape[1] > _WORD_CELLS:
+            self._word_sums = {}
+        self._word_sums[word] = found
+        return found
 
     def _nearest(self, numbers: NDArray[np.int64], values: NDArray[np.float64]) -> float:
         if not len(numbers):
@@ -323,6 +418,7 @@ class EmbeddingHeads:
 
     def __init__(self, training: TrainingTexts, neutral: Sequence[str], encode: Encode) -> None:
         self._encode = encode
+        self._last: tuple[str, _Logits] | None = None
         pairs = SMALL_TALK + REQUESTS
         self._means = {
             language: np.asarray(encode([row[i] for row in pairs]), dtype=np.float64).mean(axis=0)
@@ -374,17 +470,22 @@ class EmbeddingHeads:
         means = np.stack([self._means[texts.guess_language(m)] for m in messages]) if messages else found
         return found - means
 
-    def logits(
-        self, messages: Sequence[str]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.float64]]:
+    def logits(self, messages: Sequence[str]) -> _Logits:
         """Return multinomial logits (n, n_tools + 1), Gaussian scores (n, n_tools), nearest cosine (n,)."""
+        # The retriever and the selector ask for the same message in turn.
+        last = self._last
+        if len(messages) == 1 and last is not None and last[0] == messages[0]:
+            return last[1]
         v = self.vectors(messages)
         q = unit(v - self._mean)
         gaussian = None
         if self._gaussian is not None:
             weights, bias = self._gaussian
             gaussian = unit(v - self._example_mean) @ weights + bias
-        return q @ self._weights + self._bias, gaussian, (q @ self.texts.T).max(axis=1)
+        found = q @ self._weights + self._bias, gaussian, (q @ self.texts.T).max(axis=1)
+        if len(messages) == 1:
+            self._last = messages[0], found
+        return found
 
 
 def neutral_sentences() -> tuple[str, ...]:

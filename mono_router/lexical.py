@@ -11,6 +11,7 @@ tool; a message that *is* a hint or an example scores 1.0.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,8 @@ CONTAINED = 0.8
 """Score of a tool whose hint of several words is contained in a long message; grows to 1.0 with its share."""
 _DENSE_CELLS = 4_000_000
 _CHUNK_CELLS = 8_000_000
+_SHORT = 200
+"""Mean length of postings below which they are taken by one index."""
 _BLOCK = 64
 """Tools of which the best is looked at first when the best k are sought."""
 _DEPTH = 2
@@ -163,9 +166,10 @@ class LexicalRetriever:
         """Mass that scores one half."""
         self._recent: dict[str, tuple[list[str], tuple[str, ...]]] = {}
         self._last: tuple[str, NDArray[np.float64]] | None = None
-        self._asked: tuple[str, tuple[NDArray[np.int64], NDArray[np.float64]]] | None = None
+        self._words_are_plain = self._whole_words == texts.Layers(clitics=False, stem=False)
+        self._asked: dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = {}
         self._words, self._grams = _Numbers(), _Numbers()
-        self._known: dict[str, NDArray[np.int64]] = {}
+        self._known: dict[str, list[int]] = {}
         self._index(catalog)
         self._phrases: dict[str, list[tuple[tuple[str, ...], int]]] = {}
         self._exact: dict[tuple[str, ...], list[int]] = {}
@@ -191,43 +195,51 @@ class LexicalRetriever:
             text = written_arabic(text)
         return texts.words(text, self._whole_words)
 
+    def whole_words(self, message: str) -> list[str]:
+        """Return the words of a message, neither stemmed nor cut, dialect words written out."""
+        return self._split(message)[0]
+
+    def plain_words(self, message: str) -> list[str]:
+        """Return the words of a message as it stands, under every layer that leaves words whole."""
+        if self._words_are_plain and message.isascii():
+            return self._split(message)[0]
+        return texts.words(message, _PLAIN)
+
     def features(self, message: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return a message's feature numbers and weights: 1 for a word, 1 + ln(count) for a 4-gram."""
-        asked = self._asked
-        if asked is None or asked[0] != message:
-            self._asked = asked = message, self._features(message)
-        return asked[1]
+        found = self._asked.get(message)
+        if found is None:
+            found = self._features(message)
+            if len(self._asked) >= 16:
+                self._asked = {}
+            self._asked[message] = found
+        return found
 
     def _features(self, message: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        parts = [self._features_of(raw, reduced) for raw, reduced in zip(*self._split(message), strict=True)]
-        if not parts:
-            return np.empty(0, dtype=np.int64), np.empty(0)
-        numbers = np.concatenate(parts)
-        numbers.sort()
-        # np.unique, without its overhead on a few numbers.
-        first = np.ones(len(numbers), dtype=bool)
-        np.not_equal(numbers[1:], numbers[:-1], out=first[1:])
-        starts = first.nonzero()[0]
-        values = np.ones(len(starts))
-        if len(starts) < len(numbers):
-            counts = np.diff(starts, append=len(numbers))
-            numbers = numbers[starts]
-            first_gram = int(np.searchsorted(numbers, len(self._words)))
-            values[first_gram:] += np.log(counts[first_gram:])
-        return numbers, values
+        found: list[int] = []
+        known = self._known
+        for raw, reduced in zip(*self._split(message), strict=True):
+            here = known.get(raw)
+            found += self._features_of(raw, reduced) if here is None else here
+        # Lists, since a message has some dozens of features: an array costs more than they do.
+        distinct = sorted(set(found))
+        numbers = np.array(distinct, dtype=np.int64)
+        if len(distinct) == len(found):
+            return numbers, np.ones(len(distinct))
+        first_gram = len(self._words)
+        counts = Counter(found)
+        values = [1.0 + math.log(counts[n]) if n >= first_gram else 1.0 for n in distinct]
+        return numbers, np.array(values)
 
-    def _features_of(self, raw: str, reduced: str) -> NDArray[np.int64]:
+    def _features_of(self, raw: str, reduced: str) -> list[int]:
         """Numbers of the features of one word that the index has."""
-        known = self._known.get(raw)
-        if known is None:
-            here = [self._words[reduced]] if reduced in self._words else []
-            if self.settings.char_ngrams:
-                first = len(self._words)
-                here += [first + self._grams[g] for g in texts.char_ngrams(raw) if g in self._grams]
-            known = np.array(here, dtype=np.int64)
-            if len(self._known) < 200_000:
-                self._known[raw] = known
-        return known
+        here = [self._words[reduced]] if reduced in self._words else []
+        if self.settings.char_ngrams:
+            first = len(self._words)
+            here += [first + self._grams[g] for g in texts.char_ngrams(raw) if g in self._grams]
+        if len(self._known) < 200_000:
+            self._known[raw] = here
+        return here
 
     # --- index --------------------------------------------------------------------------------
 
@@ -333,11 +345,7 @@ class LexicalRetriever:
     def mass(self, messages: Sequence[str]) -> NDArray[np.float64]:
         """Return the matched mass, float64 (n_messages, n_tools), in units of idf."""
         if len(messages) == 1:
-            # The stages ask for the mass of one message in turn.
-            last = self._last
-            if last is None or last[0] != messages[0]:
-                self._last = last = messages[0], self._mass(messages[0])
-            return last[1][None].copy()
+            return self.mass_of(messages[0])[None].copy()
         if len(messages) < 4 or self.dense is not None:
             found = np.empty((len(messages), len(self.ids)))
             for i, message in enumerate(messages):
@@ -345,6 +353,13 @@ class LexicalRetriever:
             return found
         masses: NDArray[np.float64] = (self.query_matrix(messages) @ self.postings).toarray()
         return masses
+
+    def mass_of(self, message: str) -> NDArray[np.float64]:
+        """Return one row of :meth:`mass`, (n_tools,), to be read only: the stages ask for it in turn."""
+        last = self._last
+        if last is None or last[0] != message:
+            self._last = last = message, self._mass(message)
+        return last[1]
 
     def query_matrix(self, messages: Sequence[str]) -> Any:
         """Return the messages' feature weights as a sparse float64 (n_messages, n_features) matrix."""
@@ -361,10 +376,19 @@ class LexicalRetriever:
         if not len(numbers):
             return np.zeros(len(self.ids))
         if self.dense is not None:
-            return values @ self.dense[numbers]
+            return values @ self.dense.take(numbers, axis=0)
         indptr, tools, weights = self.postings.indptr, self.postings.indices, self.postings.data
-        starts, stops = indptr[numbers].tolist(), indptr[numbers + 1].tolist()
-        spans = [slice(start, stop) for start, stop in zip(starts, stops, strict=True)]
+        starts, stops = indptr[numbers], indptr[numbers + 1]
+        sizes = stops - starts
+        ends = np.cumsum(sizes)
+        if ends[-1] < _SHORT * len(numbers):
+            # Postings of a few tools each: one index of all of them costs less than a slice of each.
+            places = np.arange(ends[-1]) + np.repeat(starts - (ends - sizes), sizes)
+            found = weights.take(places) * np.repeat(values, sizes)
+            return np.bincount(tools.take(places), weights=found, minlength=len(self.ids)).astype(
+                np.float64, copy=False
+            )
+        spans = [slice(start, stop) for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
         amounts = [
             weights[span] if value == 1.0 else value * weights[span]
             for span, value in zip(spans, values.tolist(), strict=True)
@@ -387,6 +411,16 @@ class LexicalRetriever:
             part = messages[start : start + step]
             found[start : start + step] = self.from_mass(part, self.mass(part))
         return found
+
+    def scores_of(self, message: str) -> NDArray[np.float64]:
+        """Return one row of :meth:`scores`, float64 (n_tools,)."""
+        if not self.settings.enabled:
+            return np.zeros(len(self.ids))
+        mass = self.mass_of(message)
+        row = mass / (mass + self.floor)
+        for column, lifted in self._lifted(message).items():
+            row[column] = max(row[column], lifted)
+        return row.round(SCORE_DECIMALS)
 
     def from_mass(self, messages: Sequence[str], mass: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the scores (n_messages, n_tools) that matched masses and phrases make, rounded."""
@@ -442,6 +476,9 @@ class LexicalRetriever:
         level = float(np.partition(tops, n_blocks - k)[n_blocks - k])
         score = level / (level + self.floor) - 10.0**-SCORE_DECIMALS
         return max(0.0, self.floor * score / (1.0 - score))
+
+
+_PLAIN = texts.Layers(clitics=False, stem=False)
 
 
 class _Numbers(dict[str, int]):

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +32,7 @@ from mono_router.heads import (
 )
 from mono_router.lexical import LexicalRetriever
 from mono_router.matching import DescriptionEvidence, standardized
+from mono_router.mode_head import ModeHead, declares_modes
 from mono_router.records import (
     SCORE_DECIMALS,
     Answer,
@@ -131,6 +133,7 @@ class LocalSelector:
         self.fitted_on: frozenset[str] = frozenset(case.id for case in self._cases)
         self._lock = threading.Lock()
         self._evidence: _ExampleEvidence | _DescriptionEvidence | None = None
+        self._declares_modes = declares_modes(catalog)
 
     def configured(self, settings: SelectionSettings) -> LocalSelector:
         """Return this selector under other settings."""
@@ -146,6 +149,16 @@ class LocalSelector:
             settings=settings,
         )
 
+    def without(self, groups: Container[str]) -> LocalSelector:
+        """Return this selector as fitted without the labelled cases of these groups."""
+        return LocalSelector(
+            self.catalog,
+            lexical=self.lexical,
+            retriever=self.retriever,
+            cases=[case for case in self._cases if case.group not in groups],
+            settings=self.settings,
+        )
+
     def scores(self, queries: Sequence[Query]) -> NDArray[np.float64]:
         """Return log-odds of each tool against "no tool", float64 (n_queries, n_tools), id order."""
         messages = [query.message for query in queries]
@@ -159,6 +172,8 @@ class LocalSelector:
         messages = [query.message for query in queries]
         if not messages or not len(self.catalog):
             return np.zeros((len(messages), len(self.catalog)))
+        if len(queries) == 1 and embedding is None and self.retriever is None and messages[0].strip():
+            return self._combined_alone(queries[0])[None]
         odds = self._fitted().log_odds(messages, embedding)
         if not all(message.strip() for message in messages):
             odds[[not message.strip() for message in messages]] = -20.0
@@ -169,6 +184,16 @@ class LocalSelector:
             if pending is not None and pending.tool in self.catalog:
                 odds[i, self.catalog.position[pending.tool]] += PENDING_ODDS
         return np.round(odds, SCORE_DECIMALS)
+
+    def _combined_alone(self, query: Query) -> NDArray[np.float64]:
+        """:meth:`combined` of one message on words alone, (n_tools,): the same sums on plain rows."""
+        odds = self._fitted().log_odds_of(query.message)
+        for column in self.lexical.exact(query.message):
+            odds[column] = max(odds[column], EXACT_ODDS)
+        pending = query.memory.pending if query.memory is not None else None
+        if pending is not None and pending.tool in self.catalog:
+            odds[self.catalog.position[pending.tool]] += PENDING_ODDS
+        return odds.round(SCORE_DECIMALS)
 
     def _fitted(self) -> _ExampleEvidence | _DescriptionEvidence:
         if self._evidence is None:
@@ -184,6 +209,8 @@ class LocalSelector:
     def parts(self, queries: Sequence[Query]) -> list[NDArray[np.float64]]:
         """Return the log-odds of each message's clauses, (n_clauses, n_tools); no rows for one clause."""
         found = [texts.clauses(query.message) for query in queries]
+        if all(len(clauses) == 1 for clauses in found):
+            return [np.empty((0, len(self.catalog)))] * len(found)
         flat = [Query(message=clause) for clauses in found if len(clauses) > 1 for clause in clauses]
         rows, nothing, at = [], np.empty((0, len(self.catalog))), 0
         scores = self.scores(flat) if flat else nothing
@@ -197,7 +224,9 @@ class LocalSelector:
         """Return the arguments that the message gives for a tool, what is missing, and the mode."""
         from mono_router.extraction import extract
 
-        return dataclasses.replace(extract(query, tool), mode=self._mode(query.message, tool))
+        found = extract(query, tool)
+        mode = self._mode(query.message, tool)
+        return Filled(arguments=found.arguments, missing=found.missing, mode=mode)
 
     def select(self, query: Query, shortlist: Sequence[Tool]) -> Answer:
         """Return the likeliest tool of a shortlist, or no tool."""
@@ -217,17 +246,18 @@ class LocalSelector:
         )
 
     def _mode(self, message: str, tool: Tool) -> Mode:
-        if len(tool.modes) == 1:
+        if len(tool.modes) == 1 or not self._declares_modes:
             return tool.modes[0]
-        said = set(texts.words(message))
-        best: tuple[float, Mode] = (0.0, tool.modes[0])
-        for example in tool.examples:
-            if example.mode in tool.modes and example.mode is not None:
-                words = set(texts.words(example.message))
-                likeness = len(said & words) / max(1, len(said | words))
-                if likeness > best[0]:
-                    best = (likeness, example.mode)
-        return best[1] if best[0] >= 0.5 else tool.modes[0]
+        return self._mode_head.mode(message, tool)
+
+    @cached_property
+    def _mode_head(self) -> ModeHead:
+        return ModeHead(self.catalog, self.prepared)
+
+    def prepared(self, text: str) -> str:
+        """Return a text as the lexical heads read it."""
+        text = written_arabic(text) if self.lexical.settings.rewrite_dialects else text
+        return texts.normalize_words(text, dataclasses.replace(self.lexical.layers, stem=False))
 
 
 class _ExampleEvidence:
@@ -240,6 +270,7 @@ class _ExampleEvidence:
         if isinstance(retriever, EmbeddingRetriever) and retriever.trust >= TRUSTED:
             self._retriever = retriever
         self._layers = dataclasses.replace(selector.lexical.layers, stem=False)
+        self._ascii_words_are_whole = self._layers.unicode
         self._descriptions = DescriptionEvidence(selector.catalog, selector.lexical, selector.settings)
         self._rich = _described(selector.catalog)
         neutral = neutral_sentences()
@@ -253,6 +284,8 @@ class _ExampleEvidence:
 
     def _prepared(self, text: str) -> str:
         own = self._selector.lexical
+        if self._ascii_words_are_whole and text.isascii():
+            return " ".join(own.whole_words(text))
         text = written_arabic(text) if own.settings.rewrite_dialects else text
         return texts.normalize_words(text, self._layers)
 
@@ -323,6 +356,25 @@ class _ExampleEvidence:
             rank = rank + GAUSSIAN_SHARE * log_softmax(gaussian)
         return Parts(SHARPNESS * rank, features)
 
+    def log_odds_of(self, message: str) -> NDArray[np.float64]:
+        """Return one message's log-odds on words alone, (n_tools,)."""
+        logits, nearest = self._lexical.logits_of(message)
+        of_tools = logits[:-1]
+        by_words = of_tools - np.logaddexp.reduce(of_tools)
+        features = {
+            "neutral": float(of_tools.max()) - float(logits[-1]),
+            "log_probability": float(by_words.max()),
+            "lexical_cosine": nearest,
+        }
+        some = 0.0
+        for name, (weight, spread) in NO_TOOL_PARTS_LEXICAL.items():
+            some += weight * features[name] / spread
+        slope, level = self._levels[False]
+        described = self._descriptions.scores([message])[0]
+        rank = SHARPNESS_LEXICAL * by_words + (DESCRIBED if self._rich else NAMED[False]) * described
+        found: NDArray[np.float64] = (slope * some + level) + (rank - np.logaddexp.reduce(rank))
+        return found
+
     def log_odds(self, messages: Sequence[str], embedding: NDArray[np.float32] | None) -> NDArray[np.float64]:
         found = np.empty((len(messages), len(self._selector.catalog)))
         trusted = np.zeros(len(messages), dtype=bool)
@@ -368,6 +420,16 @@ class _DescriptionEvidence:
     def __init__(self, selector: LocalSelector) -> None:
         self._selector = selector
         self._evidence = DescriptionEvidence(selector.catalog, selector.lexical, selector.settings)
+
+    def log_odds_of(self, message: str) -> NDArray[np.float64]:
+        """Return one message's log-odds on words alone, (n_tools,)."""
+        lexical = self._selector.lexical
+        rank = DESCRIPTION_SHARPNESS * self._evidence.scores([message])[0]
+        matched = float(np.log1p(lexical.mass_of(message).max() / lexical.floor))
+        found: NDArray[np.float64] = (MATCHED_ALONE * matched + LEVEL_ALONE) + (
+            rank - np.logaddexp.reduce(rank)
+        )
+        return found
 
     def log_odds(self, messages: Sequence[str], embedding: NDArray[np.float32] | None) -> NDArray[np.float64]:
         lexical, retriever = self._selector.lexical, self._selector.retriever

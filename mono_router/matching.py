@@ -9,6 +9,7 @@ seen.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -69,13 +70,20 @@ class DescriptionEvidence:
         self._numbers = np.array(
             [sum(p.required and p.type in ("integer", "number") for p in ps) for ps in wanted], dtype=np.int64
         )
-        self._values: dict[tuple[str, ...], list[tuple[int, int]]] = {}
+        most = int(self._numbers.max(initial=0))
+        self._lacking = [NUMBER_MISSING * np.clip(self._numbers - n, 0, MAX_NUMBERS) for n in range(most)]
+        """What a message of 0, 1, ... numbers takes from each tool; further numbers change nothing."""
+        self._values: dict[tuple[str, ...], set[tuple[int, int]]] = {}
+        """Values of enumerations, each with the tools and parameters that know it."""
+        self._value_sizes: dict[str, set[int]] = {}
+        """Numbers of words of the values that begin with a word."""
         for column, found in enumerate(wanted):
             for place, parameter in enumerate(found):
                 for value in parameter.enum:
                     words = tuple(texts.words(value, _PLAIN))
                     if len(value) > 2 and 0 < len(words) <= _MAX_VALUE_WORDS:
-                        self._values.setdefault(words, []).append((column, place))
+                        self._values.setdefault(words, set()).add((column, place))
+                        self._value_sizes.setdefault(words[0], set()).add(len(words))
 
     def _cover(self, entries: Sequence[str], *, grams: bool) -> Any:
         """Sparse (n_features, n_tools): each feature's share of the idf mass of a tool's text."""
@@ -91,6 +99,8 @@ class DescriptionEvidence:
 
     def scores(self, messages: Sequence[str]) -> NDArray[np.float64]:
         """Return the evidence (n_messages, n_tools), standardised for the most part; higher is better."""
+        if len(messages) == 1 and self._dense is not None:
+            return self._row(messages[0])[None]
         mass = self.lexical.mass(messages)
         rows = standardized(mass)
         if self._settings.match_clauses:
@@ -102,13 +112,33 @@ class DescriptionEvidence:
             rows += (self.lexical.query_matrix(messages).sign() @ self._cover_weights).toarray()
         if not self._settings.match_schema:
             return rows
-        if self._numbers.any():
-            given = np.array([len(_NUMBER.findall(message)) for message in messages])
-            rows += NUMBER_MISSING * np.clip(self._numbers[None] - given[:, None], 0, MAX_NUMBERS)
-        if self._values:
-            for i, message in enumerate(messages):
-                self._add_values(message, rows[i])
+        for i, message in enumerate(messages):
+            self._add_arguments(message, rows[i])
         return rows
+
+    def _row(self, message: str) -> NDArray[np.float64]:
+        """One message's evidence: what :meth:`scores` does of many, on plain rows."""
+        row = _standardized_row(self.lexical.mass_of(message))
+        numbers, _ = self.lexical.features(message)
+        if self._settings.match_clauses:
+            clauses, best = texts.clauses(message), row
+            if len(clauses) > 1:
+                best = _standardized_row(self.lexical.mass(clauses).max(axis=0))
+            row = (1 - CLAUSE) * row + CLAUSE * best
+        assert self._dense is not None
+        row += np.add.reduce(self._dense.take(numbers, axis=0), axis=0)
+        if self._settings.match_schema:
+            self._add_arguments(message, row)
+        return row
+
+    def _add_arguments(self, message: str, row: NDArray[np.float64]) -> None:
+        """Add what the values that a message carries say of each tool's arguments."""
+        if self._lacking:
+            given = len(_NUMBER.findall(message))
+            if given < len(self._lacking):
+                row += self._lacking[given]
+        if self._values:
+            self._add_values(message, row)
 
     def _best_clause(self, messages: Sequence[str], mass: NDArray[np.float64]) -> NDArray[np.float64]:
         parts = [texts.clauses(message) for message in messages]
@@ -122,16 +152,25 @@ class DescriptionEvidence:
         return best
 
     def _add_values(self, message: str, row: NDArray[np.float64]) -> None:
-        words = texts.words(message, _PLAIN)
+        words = self.lexical.plain_words(message)
         named: set[tuple[int, int]] = set()
-        for start in range(len(words)):
-            for length in range(1, _MAX_VALUE_WORDS + 1):
-                named.update(self._values.get(tuple(words[start : start + length]), ()))
+        for start, word in enumerate(words):
+            for size in self._value_sizes.get(word, ()):
+                named.update(self._values.get(tuple(words[start : start + size]), ()))
         counts: dict[int, int] = {}
         for column, _ in named:
             counts[column] = min(MAX_VALUES, counts.get(column, 0) + 1)
         for column, n in counts.items():
             row[column] += VALUE_NAMED * n
+
+
+def _standardized_row(row: NDArray[np.float64]) -> NDArray[np.float64]:
+    """:func:`standardized` of one row, with the sums that numpy takes and without what it checks."""
+    n = len(row)
+    moved = row - np.add.reduce(row) / n
+    spread = math.sqrt(np.add.reduce(moved * moved) / n)
+    found: NDArray[np.float64] = moved / (spread + 1e-9)
+    return found
 
 
 _PLAIN = texts.Layers(clitics=False, stem=False)

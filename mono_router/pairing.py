@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from mono_router.slots import Plan, Slot
 from mono_router.value_words import word_set
-from mono_router.values import Message, Number, Phrase
+from mono_router.values import Message, Number, Phrase, lazy
 
 
 class Found(NamedTuple):
@@ -45,20 +44,23 @@ class Reading:
     chosen: Sequence[tuple[int, int]] = ()
     """Where values of enumerations were said: they end a name."""
 
-    @cached_property
+    @lazy
     def rivals(self) -> list[Slot]:
         """Other slots of the same kind."""
         return [other for other in self.slots if other is not self.slot and other.kind == self.slot.kind]
 
-    @cached_property
+    @lazy
     def paired(self) -> bool:
         """Whether the slot is one end of a pair: start and end, from and to."""
         return self.slot.role >= 0 and any(other.role == 1 - self.slot.role for other in self.rivals)
 
-    @cached_property
+    @lazy
     def _marks(self) -> list[tuple[int, float]]:
         """Where words of the name (0) and of the description stand, with how much less these say."""
         words, hints = self.slot.words, self.slot.hints
+        said = self.message.stem_set
+        if said.isdisjoint(words) and said.isdisjoint(hints):
+            return []
         lead = 0.6 - 0.6 * min(len(words) - 1, 2)
         return [
             (i, lead if word in words else -1.2)

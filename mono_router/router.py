@@ -8,6 +8,7 @@ many messages through the very same two.
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mono_router.catalog import Catalog
-from mono_router.decision import Calibration, Evidence, Need, Verdict, decide, shown_to_model
-from mono_router.decision_table import EvidenceTable, LazyFill, TableDecider, ToolFacts, Verdicts
+from mono_router.decision import Calibration, Evidence, Need, Scored, Verdict, decide, shown_to_model
+from mono_router.decision_table import TableDecider, Verdicts
 from mono_router.embedding import EmbeddingRetriever
+from mono_router.evidence_table import EvidenceTable, LazyFill, ToolFacts
 from mono_router.fusion import MISSED, Scale
 from mono_router.lexical import LexicalRetriever
 from mono_router.local import LocalSelector
-from mono_router.memory import safe_view
+from mono_router.memory import safe_view, user_memory
 from mono_router.models.recorded import NotRecorded
 from mono_router.prompting import load_prompt
 from mono_router.recall import ask_recall
@@ -53,6 +55,8 @@ if TYPE_CHECKING:
 MAX_MESSAGE_CHARS = 100_000
 _CHUNK_CELLS = 16_000_000
 """Scores that one chunk of messages may hold, per stage: bounds memory at 128 MB a stage."""
+_SORTED = 512
+"""Tools up to which a row is sorted whole to find its best."""
 Progress = Callable[[int], object]
 
 
@@ -106,6 +110,7 @@ class Router:
             self.retriever = EmbeddingRetriever(catalog, encoder)
         self.facts = ToolFacts.of(catalog.tools)
         self.tools: Mapping[str, Tool] = self.facts.tools
+        self._system_arguments = catalog.system_arguments
         self._build(self._given_settings)
 
     def _build(self, settings: Settings) -> None:
@@ -162,6 +167,16 @@ class Router:
             other.settings = self.resolved(settings)
         else:
             other._build(settings)
+        return other
+
+    def with_parts(self, *, selector: Selector | None, calibrator: Calibration | None) -> Router:
+        """Return this router with another selector (None = the default) and calibrator; all else is shared."""
+        other = object.__new__(Router)
+        other.__dict__.update(self.__dict__)
+        other.calibrator = calibrator
+        if selector is not self._given_selector:
+            other._given_selector = selector
+            other._build(self._given_settings)
         return other
 
     @property
@@ -223,7 +238,7 @@ class Router:
 
     def _trace_alone(self, query: Query, within: Iterable[str] | None, start: float) -> Trace:
         """One message without the tables that many share: the same evidence, an order faster to build."""
-        lexical = self.lexical.scores([query.message])
+        lexical = self.lexical.scores_of(query.message)
         first = time.perf_counter()
         embedding, shown = self._embedding([query], [self.settings])
         second = time.perf_counter()
@@ -233,8 +248,8 @@ class Router:
             query,
             self._offered(within),
             lexical,
-            embedding if shown else None,
-            log_odds,
+            embedding[0] if embedding is not None and shown else None,
+            log_odds[0],
             self._parts([query])[0],
         )
         verdict = decide(evidence, self.settings, self.tools, self.calibrator)
@@ -245,48 +260,50 @@ class Router:
             "selection_ms": (third - second) * 1e3,
             "total_ms": (third - start) * 1e3,
         }
-        return self._made_trace(query, verdict, Usage(), timings)
+        return self._made_trace(query, verdict, Usage(), timings, evidence)
 
     def _evidence(
         self,
         query: Query,
         offered: tuple[str, ...] | None,
-        lexical: NDArray[np.float32],
+        lexical: NDArray[np.float64],
         embedding: NDArray[np.float32] | None,
         log_odds: NDArray[np.float64],
         parts: NDArray[np.float64],
     ) -> Evidence:
         """What ``score`` and :meth:`EvidenceTable.row` make of one message."""
         ids, own = self.catalog.ids, self.settings
-        mask = self._mask([query.message], [offered])
-        row = _rounded(lexical)[0]
-        if mask is not None:
-            row = np.where(mask[0], row, 0.0)
-        hits = _hits(row, ids, max(2, own.lexical.candidate_limit), 0.0, "lexical")
-        names = {hit.tool for hit in hits}
+        mask = None
+        if offered is not None or not query.message.strip():
+            mask = self._mask([query.message], [offered])
+        row = lexical if mask is None else np.where(mask[0], lexical, 0.0)
+        hits, columns = _hits(row, ids, max(2, own.lexical.candidate_limit), 0.0, "lexical")
         near_hits, near_scale, near = None, Scale(), row
         if embedding is not None:
-            near = _rounded(embedding)[0]
-            near_scale = Scale(*_scales(near[None], mask, self._trust([query.message]))[0].tolist())
+            near = _rounded(embedding)
+            near_scale = _scale(near, mask, float(self._trust([query.message])[0]))
             if mask is not None:
                 near = np.where(mask[0], near, -np.inf)
             width = max(2, min(own.recall.candidate_limit, own.recall.ask_limit))
-            near_hits = _hits(near, ids, width, -np.inf, "embedding")
-            names.update(hit.tool for hit in near_hits)
+            near_hits, near_columns = _hits(near, ids, width, -np.inf, "embedding")
+            columns = [*dict.fromkeys([*columns, *near_columns])]
         pending = self._pending(query, mask, 0)
-        if pending >= 0:
-            names.add(ids[pending])
-        place = self.catalog.position
-        selector = self.selector
-        fill = getattr(selector, "fill", None)
+        if pending >= 0 and pending not in columns:
+            columns.append(pending)
+        names = [ids[column] for column in columns]
+        fill = getattr(self.selector, "fill", None)
+
+        def named(scores: NDArray[np.float64]) -> dict[str, float]:
+            return dict(zip(names, scores.take(columns).tolist(), strict=True))
+
         return Evidence(
             lexical=hits,
             embedding=near_hits,
-            lexical_scores={name: float(row[place[name]]) for name in names},
-            embedding_scores={} if embedding is None else {n: float(near[place[n]]) for n in names},
-            log_odds={name: float(log_odds[0, place[name]]) for name in names},
-            parts=tuple({name: float(part[place[name]]) for name in names} for part in parts),
-            lexical_scale=Scale(*_scales(row[None], mask)[0].tolist()),
+            lexical_scores=named(row),
+            embedding_scores={} if embedding is None else named(near),
+            log_odds=named(log_odds),
+            parts=tuple([named(part) for part in parts]),
+            lexical_scale=_scale(row, mask),
             embedding_scale=near_scale,
             pending=ids[pending] if pending >= 0 else None,
             offered=offered,
@@ -424,10 +441,12 @@ class Router:
         if len(query.message) > MAX_MESSAGE_CHARS:
             size = len(query.message)
             raise ValueError(f"message must be at most {MAX_MESSAGE_CHARS} characters, got {size}")
-        cleaned = clean(query.message)
-        if cleaned == query.message:
+        cleaned, memory = clean(query.message), query.memory
+        if memory is not None:
+            memory = user_memory(memory, self._system_arguments)
+        if cleaned == query.message and memory is query.memory:
             return query
-        return Query(message=cleaned, memory=query.memory, now=query.now, id=query.id)
+        return Query(message=cleaned, memory=memory, now=query.now, id=query.id)
 
     def _offered(self, ids: Iterable[str] | None) -> tuple[str, ...] | None:
         if ids is None:
@@ -568,8 +587,11 @@ class Router:
         jobs: int = 1,
         progress: Progress | None = None,
         ask: bool = True,
+        rows: Sequence[int] | None = None,
     ) -> list[Verdict]:
-        """Return each row's verdict, asking models for what is missing (``ask``), ``jobs`` at a time.
+        """Return the verdict of each row (default: of all), asking models for what is missing (``ask``).
+
+        ``jobs`` are asked at a time.
 
         A verdict that a recording cannot answer keeps its ``needs``.
         """
@@ -580,7 +602,7 @@ class Router:
                 progress(1)
             return verdict
 
-        rows = range(len(table))
+        rows = range(len(table)) if rows is None else rows
         if jobs == 1 or (self.model is None and not isinstance(self.selector, ModelSelector)):
             return [one(i) for i in rows]
         with ThreadPoolExecutor(max_workers=jobs) as pool:
@@ -661,22 +683,23 @@ class Router:
 
     def _trace(self, table: EvidenceTable, i: int, verdict: Verdict, timings: Mapping[str, float]) -> Trace:
         usage = Usage()
+        evidence = table.row(i)
         if verdict.recall.model_called:
-            shown, _ = shown_to_model(table.row(i), self.settings)
+            shown, _ = shown_to_model(evidence, self.settings)
             usage += table.recall_answers[i][shown].usage
         selection = verdict.selection
         if selection is not None and selection.model_called and selection.shortlist in table.answers[i]:
             usage += table.answers[i][selection.shortlist].usage
-        return self._made_trace(table.queries[i], verdict, usage, timings)
+        return self._made_trace(table.queries[i], verdict, usage, timings, evidence)
 
     def _made_trace(
-        self, query: Query, verdict: Verdict, usage: Usage, timings: Mapping[str, float]
+        self, query: Query, verdict: Verdict, usage: Usage, timings: Mapping[str, float], evidence: Evidence
     ) -> Trace:
         from mono_router import __version__
 
         assert verdict.decision is not None
         return Trace(
-            query=dataclasses.replace(query, memory=None),
+            query=query if query.memory is None else dataclasses.replace(query, memory=None),
             memory=safe_view(query.memory),
             lexical=verdict.lexical,
             recall=verdict.recall,
@@ -692,6 +715,9 @@ class Router:
             model=self._model_name(),
             simulated=self.simulated,
             version=__version__,
+            scored=Scored(
+                evidence=evidence, settings=self.settings, tools=self.tools, calibration=self.calibrator
+            ),
         )
 
     def _model_name(self) -> str | None:
@@ -716,19 +742,40 @@ def _filled(fill: Callable[[Query, Tool], Filled] | None, query: Query, tool: To
     return Filled(mode=tool.modes[0]) if fill is None else fill(query, tool)
 
 
-def _hits(row: NDArray[np.float64], ids: Sequence[str], k: int, above: float, source: Any) -> tuple[Hit, ...]:
-    """The best k entries of a row above a level, best first, ties by id."""
-    columns = _top(row[None], k, above=above)[0].tolist()
-    return tuple(
-        Hit(tool=ids[column], score=float(row[column]), source=source, rank=rank)
-        for rank, column in enumerate(columns)
-        if column >= 0
-    )
+def _hits(
+    row: NDArray[np.float64], ids: Sequence[str], k: int, above: float, source: Any
+) -> tuple[tuple[Hit, ...], list[int]]:
+    """The best k entries of a row above a level, best first, ties by id, and their columns."""
+    if len(row) <= _SORTED:
+        values = row.tolist()
+        # Reversed, a sort keeps the order of equals.
+        columns = sorted(range(len(values)), key=values.__getitem__, reverse=True)[:k]
+        columns = [column for column in columns if values[column] > above]
+        best = [values[column] for column in columns]
+    else:
+        columns = [column for column in _top(row[None], k, above=above)[0].tolist() if column >= 0]
+        best = row.take(columns).tolist()
+    hits = [
+        Hit(tool=ids[column], score=score, source=source, rank=rank)
+        for rank, (column, score) in enumerate(zip(columns, best, strict=True))
+    ]
+    return tuple(hits), columns
 
 
 def _rounded(scores: NDArray[np.float32]) -> NDArray[np.float64]:
     exact: NDArray[np.float64] = scores.astype(np.float64)
     return exact.round(SCORE_DECIMALS)
+
+
+def _scale(row: NDArray[np.float64], mask: NDArray[np.bool_] | None, trust: float = 1.0) -> Scale:
+    """:func:`_scales` of one row."""
+    n = len(row)
+    if mask is not None or not n:
+        return Scale(*_scales(row[None], mask, np.array([trust]))[0].tolist())
+    mean = float(np.add.reduce(row)) / n
+    moved = row - mean
+    spread = math.sqrt(float(np.add.reduce(moved * moved)) / n)
+    return Scale(*[round(value * 1e9) / 1e9 for value in (mean, spread, trust)])
 
 
 def _scales(
@@ -754,7 +801,7 @@ def _top(scores: NDArray[np.float64], k: int, *, above: float) -> NDArray[np.int
     n, n_tools = scores.shape
     k = min(k, n_tools)
     found = np.full((n, max(1, k)), -1, dtype=np.int64)
-    if n_tools <= 512:
+    if n_tools <= _SORTED:
         order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         best = np.take_along_axis(scores, order, axis=1)
         found[:, :k] = np.where(best > above, order, -1)

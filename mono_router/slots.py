@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from mono_router.records import Tool
@@ -258,16 +259,17 @@ def _phrases(schema: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[tuple[
     return dict(sorted(found.items(), key=lambda item: (-len(item[0]), item[0])))
 
 
-def roots(word: str) -> list[str]:
+@lru_cache(maxsize=50_000)
+def roots(word: str) -> tuple[str, ...]:
     """Return the forms of a word that count as the word: up to four letters shorter, from five letters on.
 
     >>> roots("turistas")
-    ['turistas', 'turista', 'turist', 'turis']
+    ('turistas', 'turista', 'turist', 'turis')
     """
     found = [word[:n] for n in range(len(word), max(4, len(word) - 5), -1)]
     if not word.isascii():
         found += [word[n:] for n in (1, 2) if len(word) - n >= 4]
-    return found
+    return tuple(found)
 
 
 def same_root(one: str, two: str) -> bool:

@@ -112,6 +112,10 @@ def words(text: str, layers: Layers = ALL) -> list[str]:
     >>> words("明天天气")
     ['明天', '天天', '天气']
     """
+    if text.isascii() and layers.unicode:
+        # What most messages are: no layer but case and endings has anything to do.
+        plain = text.casefold().translate(_WORDS).split()
+        return [_reduced(token, False, True) for token in plain] if layers.stem else plain
     normal = normalize(text, layers)
     if not (layers.clitics or layers.stem) and (normal.isascii() or not _UNSPACED.search(normal)):
         return normal.split()
@@ -257,8 +261,10 @@ _SPANISH = frozenset(
 _ARABIC_LETTER = re.compile("[\u0600-\u06ff]")
 _LATIN_LETTER = re.compile("[A-Za-z\u00c0-\u00ff]")
 _SPANISH_LETTER = re.compile("[ñ¿¡áéíóú]")
+_WORD = re.compile(r"\w+")
 
 
+@lru_cache(maxsize=256)
 def guess_language(text: str) -> str:
     """Return "ar" by script, "es" by its letters and small words, else "en".
 
@@ -269,7 +275,7 @@ def guess_language(text: str) -> str:
         return "ar"
     lowered = text.casefold()
     found = lowered.split()
-    small = sum(word in _SPANISH for word in re.findall(r"\w+", lowered))
+    small = sum(word in _SPANISH for word in _WORD.findall(lowered))
     if _SPANISH_LETTER.search(lowered) or small >= max(1.0, 0.2 * len(found)):
         return "es"
     return "en"
@@ -293,6 +299,12 @@ def clauses(message: str) -> list[str]:
     >>> clauses("book me a haircut and tell me the price of a manicure")
     ['book me a haircut', 'tell me the price of a manicure']
     """
+    return list(_clauses(message))
+
+
+@lru_cache(maxsize=64)
+def _clauses(message: str) -> tuple[str, ...]:
+    # Several stages ask for the clauses of one message in turn.
     found: list[str] = []
     for sentence in _SENTENCE.split(message):
         current = ""
@@ -308,5 +320,5 @@ def clauses(message: str) -> list[str]:
             found[-1] = f"{found[-1]} {current}"
         elif current:
             found.append(current)
-    kept = [part for part in found if re.search(r"\w", part)]
-    return kept[:_MAX_CLAUSES] or [message]
+    kept = [part for part in found if _WORD.search(part)]
+    return tuple(kept[:_MAX_CLAUSES]) or (message,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from mono_router.pairing import Found, Reading, runs
 from mono_router.value_words import stem_set, word_set
@@ -36,7 +37,7 @@ def read_string(reading: Reading) -> _Read:
         yield from _read_strings(reading)
         return
     yield from _read_opened(reading)
-    for i, word in enumerate(message.stems):
+    for i, word in enumerate(message.stems if slot.options else ()):
         for known, _ in slot.options.get(word, ()):
             if tuple(message.stems[i : i + len(known)]) == known:
                 phrase = message.phrase(i, i + len(known))
@@ -105,11 +106,19 @@ POLITE = re.compile(
 """What is said at the end of a message and belongs to no value."""
 
 
+@lru_cache(maxsize=10_000)
+def _openers(words: tuple[str, ...]) -> tuple[tuple[re.Pattern[str], float, bool], ...]:
+    """What may open a value of a property with these words in its name."""
+    return tuple(
+        (pattern, score, whole) for pattern, names, score, whole in _OPENERS if names.intersection(words)
+    )
+
+
 def _read_opened(reading: Reading) -> _Read:
     """What "called ...", "about ...", "saying ..." or a colon opens, where the property's name fits."""
     message = reading.message
-    for pattern, names, score, whole in _OPENERS:
-        match = pattern.search(message.text, 3) if names.intersection(reading.slot.words) else None
+    for pattern, score, whole in _openers(reading.slot.words):
+        match = message.opened(pattern)
         if match is None:
             continue
         start, end = match.end(), len(message.text)
@@ -155,9 +164,10 @@ def _fitted(reading: Reading, phrase: Phrase) -> tuple[float, Phrase] | None:
         if (low, high) != (phrase.first, phrase.last):
             start, end = start if low == phrase.first else tokens[low].start, tokens[high - 1].end
             cue = cue if low == phrase.first else ""
-    if slot.kind in _NAMES and message.text[:end].endswith(("'s", "’s")):
+    if slot.kind in _NAMES and message.text.endswith(("'s", "’s"), 0, end):
         end -= 2
-    phrase = Phrase(start, end, message.text[start:end], low, high, cue, phrase.capital, phrase.quoted)
+    if (start, end, low, high, cue) != (phrase.start, phrase.end, phrase.first, phrase.last, phrase.cue):
+        phrase = Phrase(start, end, message.text[start:end], low, high, cue, phrase.capital, phrase.quoted)
     score = max(2.5 if named else 0.0, reading.near(low, high))
     score += _CUES.get(slot.kind, _CUES["string"]).get(cue, 0.0)
     if slot.kind == "text" and cue in _COMPANY and phrase.capital:
@@ -169,6 +179,6 @@ def _fitted(reading: Reading, phrase: Phrase) -> tuple[float, Phrase] | None:
         score += 1.0 if slot.kind in ("string", "text") and _NAMING.intersection(slot.words) else 0.0
     elif slot.kind in _NAMES and message.has_names:
         score -= 1.0
-    if not (phrase.quoted or phrase.capital) and any(number.first == low for number in message.numbers):
+    if not (phrase.quoted or phrase.capital) and low in message.number_starts:
         score -= 1.5  # "four people" is a count
     return score, phrase

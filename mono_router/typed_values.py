@@ -72,6 +72,8 @@ _MOVED = word_set("new old current original")
 
 def _read_time(reading: Reading) -> _Read:
     slot, message = reading.slot, reading.message
+    if not message.times:
+        return
     kinds = {other.kind for other in reading.slots if other is not slot}
     closing = reading.paired and slot.role == 1
     places = (0, len(message.times) - 1)
@@ -172,6 +174,8 @@ def _read_number(reading: Reading) -> _Read:
     slot, message = reading.slot, reading.message
     if slot.many:
         yield from _read_numbers(reading)
+        return
+    if not (message.numbers or slot.unit):
         return
     taken = message.spans + message.addresses + [m.span() for m in (*message.phones, *message.codes)]
     after = [*message.stems, ""]

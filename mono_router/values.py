@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from mono_router.date_words import cardinals, language_of
 from mono_router.dates import TimeSpan, find_times
@@ -32,6 +32,22 @@ _QUOTED = re.compile(
 _CLITICS = re.compile(r"(?:me|te|se|le|lo|la|nos|les|los|las)$")
 _MONEY_SIGNS = frozenset(tuple("$€£¥"))
 _MEASURE = re.compile(r"\d+(?:st|nd|rd|th|[a-z]{1,3}|%)?", re.IGNORECASE)
+
+
+_T = TypeVar("_T")
+
+
+class lazy(Generic[_T]):
+    """A property that is computed once: functools.cached_property without its lock, which costs as much
+    as most of these values and is gone from Python 3.12 on.
+    """
+
+    def __init__(self, make: Callable[[Any], _T]) -> None:
+        self._make, self._name, self.__doc__ = make, make.__name__, make.__doc__
+
+    def __get__(self, instance: Any, owner: type | None = None) -> _T:
+        found = instance.__dict__[self._name] = self._make(instance)
+        return found
 
 
 class Token(NamedTuple):
@@ -107,22 +123,42 @@ class Message:
         self.prepositions, self.articles, words = FRAMES[self.language]
         self.stops = self.articles | words
 
-    @cached_property
+    @lazy
+    def stem_set(self) -> frozenset[str]:
+        """Stems of its words, each once."""
+        return frozenset(self.stems)
+
+    @lazy
+    def number_starts(self) -> frozenset[int]:
+        """Indices of the tokens that numbers begin with."""
+        return frozenset([number.first for number in self.numbers])
+
+    @lazy
+    def _found(self) -> dict[re.Pattern[str], re.Match[str] | None]:
+        return {}
+
+    def opened(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Return the first match of a pattern behind the first characters, searched once for all slots."""
+        if pattern not in self._found:
+            self._found[pattern] = pattern.search(self.text, 3)
+        return self._found[pattern]
+
+    @lazy
     def times(self) -> tuple[TimeSpan, ...]:
         """Dates and clock times."""
         return find_times(self.text, self.now)
 
-    @cached_property
+    @lazy
     def emails(self) -> list[re.Match[str]]:
         """E-mail addresses."""
         return list(_EMAIL.finditer(self.text)) if "@" in self.text else []
 
-    @cached_property
+    @lazy
     def urls(self) -> list[re.Match[str]]:
         """Web addresses."""
         return list(_URL.finditer(self.text)) if "." in self.text else []
 
-    @cached_property
+    @lazy
     def phones(self) -> list[re.Match[str]]:
         """Telephone numbers, of 7 to 15 digits."""
         return [
@@ -131,39 +167,39 @@ class Message:
             if 7 <= sum(c.isdigit() for c in m.group()) <= 15 and not overlaps(m.start(), m.end(), self.spans)
         ]
 
-    @cached_property
+    @lazy
     def codes(self) -> list[re.Match[str]]:
         """Words of letters and digits, such as "A-113"; ordinals and measures are none."""
         found = _CODE.finditer(self.text) if self.figures else ()
         return [m for m in found if not _MEASURE.fullmatch(m.group())]
 
-    @cached_property
+    @lazy
     def quotes(self) -> list[Phrase]:
         """What stands in quotation marks."""
         found = (m.span(m.lastindex or 0) for m in _QUOTED.finditer(self.text))
         return [Phrase(a, b, self.text[a:b], *self.token_range(a, b), quoted=True) for a, b in found]
 
-    @cached_property
+    @lazy
     def spans(self) -> list[tuple[int, int]]:
         """Stretches that dates and clock times take."""
         return [(span.start, span.end) for span in self.times]
 
-    @cached_property
+    @lazy
     def addresses(self) -> list[tuple[int, int]]:
         """Stretches that e-mail and web addresses take."""
         return [m.span() for m in (*self.emails, *self.urls)]
 
-    @cached_property
+    @lazy
     def numbers(self) -> list[Number]:
         """Numbers in figures and in words, in order."""
         return list(_numbers(self))
 
-    @cached_property
+    @lazy
     def phrases(self) -> list[Phrase]:
         """Quotes, runs of content words and runs of capitals."""
         return [*self.quotes, *_phrases(self)]
 
-    @cached_property
+    @lazy
     def walls(self) -> list[int]:
         """How many marks of punctuation stand before each token."""
         counts = [0]
@@ -171,7 +207,7 @@ class Message:
             counts.append(counts[-1] + (token.text in _WALLS))
         return counts
 
-    @cached_property
+    @lazy
     def has_names(self) -> bool:
         """Whether capitals mark names in this message."""
         return any(
@@ -182,7 +218,7 @@ class Message:
             for i, token in enumerate(self.tokens)
         )
 
-    @cached_property
+    @lazy
     def _starts(self) -> list[int]:
         return [token.start for token in self.tokens]
 
@@ -208,12 +244,14 @@ def overlaps(start: int, end: int, spans: Sequence[tuple[int, int]]) -> bool:
     >>> overlaps(0, 3, [(2, 5)]), overlaps(0, 2, [(2, 5)])
     (True, False)
     """
-    return any(start < high and low < end for low, high in spans)
+    return bool(spans) and any(start < high and low < end for low, high in spans)
 
 
 def _numbers(message: Message) -> Iterator[Number]:
     tokens, text = message.tokens, message.text
     words = cardinals(message.language)
+    if not message.figures and _number_words(message.language).isdisjoint([t.norm for t in tokens]):
+        return
     i, ended = 0, -1
     while i < len(tokens):
         token, j = tokens[i], i + 1
@@ -241,6 +279,11 @@ def _numbers(message: Message) -> Iterator[Number]:
         ended = tokens[j - 1].end
         yield Number(token.start, ended, text[token.start : ended], value, i, j, money, bound)
         i = j
+
+
+@lru_cache(maxsize=4)
+def _number_words(language: str) -> frozenset[str]:
+    return frozenset([*cardinals(language), *TENS, *SCALES])
 
 
 def figure(text: str) -> float | None:
@@ -287,13 +330,15 @@ _BREAKS = frozenset('.,;:!?()[]{}"«»“”،؛؟¿¡\n/=<>|')
 def _phrases(message: Message) -> Iterator[Phrase]:
     """Runs of content words with the preposition before them, each followed by the names inside it."""
     tokens, taken = message.tokens, set[int]()
+    prepositions, stops = message.prepositions, message.stops
     for low, high in (*message.spans, *message.addresses):
         first = bisect_right(tokens, low, key=lambda token: token.end)
         taken.update(range(first, message.token_range(low, high)[1]))
     cue, run = "", list[int]()
     runs: list[tuple[str, list[int]]] = []
     for i, token in enumerate(tokens):
-        framing = token.norm in message.prepositions or token.norm in message.stops
+        norm = token.norm
+        framing = norm in prepositions or norm in stops
         if framing and token.upper and _titled(tokens, i):
             framing = False
         if not (framing or token.text in _BREAKS or i in taken):
@@ -302,15 +347,16 @@ def _phrases(message: Message) -> Iterator[Phrase]:
         if run:
             runs.append((cue, run))
             cue, run = "", []
-        if token.norm in message.prepositions:
-            cue = token.norm
-        elif token.norm not in message.articles:
+        if norm in prepositions:
+            cue = norm
+        elif norm not in message.articles:
             cue = ""
     if run:
         runs.append((cue, run))
     for cue, run in runs:
         yield message.phrase(run[0], run[-1] + 1, cue)
-        yield from _names(message, run, cue)
+        if any([tokens[i].upper for i in run]):
+            yield from _names(message, run, cue)
         for i in run[1:]:
             # «سجلتها لنورا»: a name behind a preposition that is written onto it.
             token = tokens[i]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from mono_router.embedding import (
     FunctionEncoder,
     LightEncoder,
     SentenceTransformerEncoder,
+    _model_hash,
     normalized,
     user_folder,
 )
@@ -166,8 +168,6 @@ def test_sentence_transformer_id_tells_its_files(minilm, tmp_path) -> None:
     """The id of a model from a folder hashes its files."""
     assert minilm.id.startswith("sentence-transformers:")
     assert len(minilm.id.rsplit(":", 1)[1]) == 16
-    from mono_router.embedding import _model_hash
-
     (tmp_path / "weights").write_bytes(b"1" * 200_000)
     before = _model_hash(tmp_path)
     (tmp_path / "weights").write_bytes(b"1" * 100_000 + b"2" * 100_000)
@@ -192,3 +192,15 @@ def test_user_folder(monkeypatch, tmp_path) -> None:
     monkeypatch.delenv("MONO_ROUTER_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert user_folder() == tmp_path / "mono_router"
+
+
+def test_every_byte_of_a_model_counts(tmp_path: Path) -> None:
+    """Two copies of a model that differ anywhere do not share an id, so they never share cached vectors."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.safetensors").write_bytes(bytes(3_000_000))
+    assert _model_hash(tmp_path / "one") == _model_hash(tmp_path / "two")
+    with (tmp_path / "two" / "model.safetensors").open("r+b") as opened:
+        opened.seek(2_345_678)
+        opened.write(b"x")
+    assert _model_hash(tmp_path / "one") != _model_hash(tmp_path / "two")

@@ -7,13 +7,11 @@ import hashlib
 
 import numpy as np
 import pytest
-from conftest import ROOT
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from mono_router.catalog import Catalog
-from mono_router.decision import SIGNALS
 from mono_router.dialects import written_arabic
 from mono_router.embedding import EmbeddingRetriever, FunctionEncoder
 from mono_router.heads import (
@@ -26,8 +24,6 @@ from mono_router.heads import (
     log_softmax,
     training_texts,
 )
-from mono_router.lab.calibration import METHODS, Calibrator
-from mono_router.lab.cases import load_cases
 from mono_router.lab.evaluation import evaluate
 from mono_router.local import EXACT_ODDS, LocalSelector
 from mono_router.records import SCORE_DECIMALS, Case, Example, Query, Tool
@@ -113,6 +109,18 @@ def test_the_lexical_head_is_a_logistic_regression() -> None:
     asked = ["cancel the table", "price of it", "unknown words"]
     expected = model.predict_log_proba(head._matrix([text.split() for text in asked]).toarray())
     np.testing.assert_allclose(log_softmax(head.logits(asked)[0]), expected, atol=5e-3)
+
+
+@given(TEXTS)
+def test_a_message_alone_has_the_logits_it_has_among_others(others: list[str]) -> None:
+    """Sums that are kept by word give what the features themselves give, words said twice included."""
+    texts = ["book a table", "reserve a table", "cancel it", "please cancel", "the price", "how much is it"]
+    head = LexicalHead(training_of(texts, [0, 0, 1, 1, 2, 2]), ("who wrote this",), str, head=True)
+    for message in [*others, "table a table banana cancel cancel", "zzz", " "]:
+        logits, nearest = head.logits([message, ""])
+        one, cosine = head.logits_of(message)
+        np.testing.assert_allclose(one, logits[0], rtol=0, atol=1e-12)
+        assert cosine == pytest.approx(nearest[0], abs=1e-12)
 
 
 def test_two_classes_are_no_special_case() -> None:
@@ -280,75 +288,3 @@ def test_noise_is_not_trusted_and_changes_nothing(booking: Catalog, said: bool) 
         assert found[: len(expected)] == expected
         if len(expected) >= settings.candidate_limit:
             assert two.decision == one.decision
-
-
-# --- calibration ---------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def report(booking_router: Router, booking_dev):
-    return evaluate(booking_router, booking_dev, latency=False)
-
-
-@pytest.fixture(scope="module")
-def tested(booking_router: Router):
-    """A report on a few test cases."""
-    cases = load_cases(ROOT / "datasets" / "booking", split="test")
-    return evaluate(booking_router, cases[:5], latency=False)
-
-
-@pytest.fixture(scope="module")
-def fitted(report) -> dict[str, Calibrator]:
-    return {method: Calibrator(method=method).fit(report) for method in METHODS}
-
-
-SHARES = st.floats(0, 1)
-
-
-@pytest.mark.parametrize("method", ["auto", *METHODS])
-def test_calibrator_round_trip(report, tmp_path, method: str) -> None:
-    """What is saved and loaded maps as before and knows its cases and its prior."""
-    made = Calibrator(method=method, no_tool_prior=0.2).fit(report)
-    made.save(tmp_path / "calibrator.json")
-    loaded = Calibrator.load(tmp_path / "calibrator.json")
-    assert loaded.fitted_on == made.fitted_on == {case.id for case in report.cases}
-    assert loaded.no_tool_prior == made.no_tool_prior
-    assert loaded.scores == made.scores
-    signals = report.verdicts.signals
-    for one, two in zip(made.apply(signals), loaded.apply(signals), strict=True):
-        np.testing.assert_array_equal(one, two)
-
-
-@given(st.lists(st.tuples(*[SHARES] * len(SIGNALS)), min_size=1, max_size=5))
-@pytest.mark.parametrize("method", METHODS)
-def test_calibrated_figures_are_probabilities(fitted, method: str, rows) -> None:
-    """Any signals give P(tool) and P(first) in [0, 1], the second never above the first."""
-    tool, first = fitted[method].apply(np.array(rows))
-    assert ((first >= 0) & (first <= tool) & (tool <= 1)).all()
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_auto_is_no_worse_than_raw(booking_router: Router, booking_dev, seed: int) -> None:
-    """On the cases that it was fitted on the chosen map has at most the Brier score of the raw figures."""
-    groups = sorted({case.group for case in booking_dev})
-    kept = {groups[i] for i in np.random.default_rng(seed).permutation(len(groups))[: len(groups) // 2]}
-    found = evaluate(booking_router, [case for case in booking_dev if case.group in kept], latency=False)
-    signals, wants = found.verdicts.signals, found.labels.wants_tool
-    hit = np.nan_to_num(found.columns["top1_hit"])
-    raw, auto = (Calibrator(method=m).fit(found).apply(signals) for m in ("raw", "auto"))
-    for before, after, target in zip(raw, auto, (wants, hit), strict=True):
-        assert ((after - target) ** 2).mean() <= ((before - target) ** 2).mean() + 0.005
-
-
-def test_calibrator_refuses(booking: Catalog, booking_dev, report, tested) -> None:
-    """Test cases, a calibrated router and the very cases of the fit are refused; so is an unfitted map."""
-    case = tested.cases[0].id
-    with pytest.raises(ValueError, match=f"case {case} is of the test split: fit on dev"):
-        Calibrator().fit(tested)
-    with pytest.raises(ValueError, match="must be fitted before"):
-        Calibrator().apply(report.verdicts.signals)
-    router = Router(booking, calibrator=Calibrator(method="platt").fit(report))
-    with pytest.raises(ValueError, match=f"Calibrator was fitted on case {booking_dev[0].id}"):
-        evaluate(router, booking_dev, latency=False)
-    with pytest.raises(ValueError, match="needs a report of an uncalibrated router"):
-        Calibrator().fit(evaluate(router, tested.cases, latency=False))

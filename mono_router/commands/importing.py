@@ -69,7 +69,38 @@ def _import_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="write over a file that is there")
 
 
+def _init(arguments: argparse.Namespace) -> None:
+    folder = Path(arguments.dir)
+    source = Path(__file__).parents[1] / "templates"
+    names = sorted(path.name for path in source.iterdir() if path.suffix in _STARTERS)
+    there = [name for name in names if (folder / name).exists()]
+    if there:
+        raise ValueError("\n".join(f"{folder / name}: is there already" for name in there))
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (folder / name).write_text((source / name).read_text(encoding="utf-8"), encoding="utf-8")
+    if arguments.json:
+        print(json.dumps({"dir": str(folder), "files": names}))
+        return
+    print(f"{', '.join(names)} written to {folder}")
+    print(f"next: mono-router check {folder}; mono-router tune {folder}; jupyter lab {folder / 'tune.ipynb'}")
+
+
+_STARTERS = (".yaml", ".yml", ".jsonl", ".ipynb")
+
+
+def _init_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("dir", metavar="DIR", help="folder to write; nothing in it is written over")
+
+
 COMMANDS = (
+    Command(
+        "init",
+        _init,
+        "write a small catalog, cases and a notebook to start from",
+        "mono-router init my_tools",
+        _init_options,
+    ),
     Command(
         "import",
         _import,

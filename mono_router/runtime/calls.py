@@ -73,10 +73,10 @@ class CallContext:
 
     session_id: str = ""
     request_id: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Session facts of the host, by name."""
     run_tool: Callable[[str, Mapping[str, Any]], Any] | None = None
-    """Runs another tool of the catalog by id, for a dependency: its answer, or ToolError."""
+    """Checks and runs another tool of the catalog by id, for a dependency: its answer, or ToolError."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,4 +98,8 @@ class Runner(Protocol):
 
     def run(self, tool: Tool, arguments: Mapping[str, Any], context: CallContext) -> ToolAnswer:
         """Run a call whose user arguments are checked; system arguments are the runner's to fill."""
+        ...
+
+    def close(self) -> None:
+        """Let go of threads; afterwards calls raise RUNTIME_DISPOSED."""
         ...
