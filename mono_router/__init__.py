@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from mono_router.adaptation import Recipe, TunedEncoder, adapt
     from mono_router.catalog import Catalog
     from mono_router.embedding import (
         EmbeddingRetriever,
@@ -20,7 +21,14 @@ if TYPE_CHECKING:
     from mono_router.lab.comparison import Comparison, compare
     from mono_router.lab.diagnosis import Diagnosis, diagnose
     from mono_router.lab.evaluation import Report, evaluate
-    from mono_router.lab.tuning import Costs, OperatingPoint, Sweep, sweep
+    from mono_router.lab.explorer import Explorer, explore
+    from mono_router.lab.order_bias import OrderBias, order_bias
+    from mono_router.lab.overlap import Overlap, find_overlaps
+    from mono_router.lab.picking import Costs, OperatingPoint
+    from mono_router.lab.reliability import calibration_table
+    from mono_router.lab.risk import RiskControl, control_risk
+    from mono_router.lab.sessions import evaluate_sessions, execute_cases, load_sessions
+    from mono_router.lab.tuning import Sweep, sweep
     from mono_router.lexical import LexicalRetriever
     from mono_router.local import LocalSelector
     from mono_router.models.claude import AnthropicModel
@@ -42,10 +50,14 @@ if TYPE_CHECKING:
         Trace,
     )
     from mono_router.router import Router
+    from mono_router.runtime.agent import AgentRuntime
+    from mono_router.runtime.config import ConfigError
+    from mono_router.runtime.results import Result
     from mono_router.selection import ModelSelector
     from mono_router.settings import Settings
 
 _HOMES = {
+    "AgentRuntime": "runtime.agent",
     "AnthropicModel": "models.claude",
     "Calibrator": "lab.calibration",
     "Call": "records",
@@ -54,12 +66,14 @@ _HOMES = {
     "Catalog": "catalog",
     "CatalogError": "reading",
     "Comparison": "lab.comparison",
-    "Costs": "lab.tuning",
+    "ConfigError": "runtime.config",
+    "Costs": "lab.picking",
     "Decision": "records",
     "Diagnosis": "lab.diagnosis",
     "EmbeddingRetriever": "embedding",
     "Entity": "records",
     "Example": "records",
+    "Explorer": "lab.explorer",
     "FunctionEncoder": "embedding",
     "LexicalRetriever": "lexical",
     "LightEncoder": "embedding",
@@ -68,10 +82,15 @@ _HOMES = {
     "ModelError": "records",
     "ModelSelector": "selection",
     "NotRecorded": "models.recorded",
-    "OperatingPoint": "lab.tuning",
+    "OperatingPoint": "lab.picking",
+    "OrderBias": "lab.order_bias",
+    "Overlap": "lab.overlap",
     "Query": "records",
+    "Recipe": "adaptation",
     "RecordedModel": "models.recorded",
     "Report": "lab.evaluation",
+    "Result": "runtime.results",
+    "RiskControl": "lab.risk",
     "Router": "router",
     "ScriptedModel": "models.scripted",
     "SentenceTransformerEncoder": "embedding",
@@ -81,14 +100,25 @@ _HOMES = {
     "Sweep": "lab.tuning",
     "Tool": "records",
     "Trace": "records",
+    "TunedEncoder": "adaptation",
+    "adapt": "adaptation",
+    "calibration_table": "lab.reliability",
     "compare": "lab.comparison",
+    "control_risk": "lab.risk",
     "diagnose": "lab.diagnosis",
     "evaluate": "lab.evaluation",
+    "evaluate_sessions": "lab.sessions",
+    "execute_cases": "lab.sessions",
+    "explore": "lab.explorer",
+    "find_overlaps": "lab.overlap",
     "load_cases": "lab.cases",
+    "load_sessions": "lab.sessions",
+    "order_bias": "lab.order_bias",
     "sweep": "lab.tuning",
 }
 
 __all__ = [  # sorted; a test holds it equal to the table above
+    "AgentRuntime",
     "AnthropicModel",
     "Calibrator",
     "Call",
@@ -97,12 +127,14 @@ __all__ = [  # sorted; a test holds it equal to the table above
     "Catalog",
     "CatalogError",
     "Comparison",
+    "ConfigError",
     "Costs",
     "Decision",
     "Diagnosis",
     "EmbeddingRetriever",
     "Entity",
     "Example",
+    "Explorer",
     "FunctionEncoder",
     "LexicalRetriever",
     "LightEncoder",
@@ -112,9 +144,14 @@ __all__ = [  # sorted; a test holds it equal to the table above
     "ModelSelector",
     "NotRecorded",
     "OperatingPoint",
+    "OrderBias",
+    "Overlap",
     "Query",
+    "Recipe",
     "RecordedModel",
     "Report",
+    "Result",
+    "RiskControl",
     "Router",
     "ScriptedModel",
     "SentenceTransformerEncoder",
@@ -124,10 +161,20 @@ __all__ = [  # sorted; a test holds it equal to the table above
     "Sweep",
     "Tool",
     "Trace",
+    "TunedEncoder",
+    "adapt",
+    "calibration_table",
     "compare",
+    "control_risk",
     "diagnose",
     "evaluate",
+    "evaluate_sessions",
+    "execute_cases",
+    "explore",
+    "find_overlaps",
     "load_cases",
+    "load_sessions",
+    "order_bias",
     "sweep",
 ]
 

@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from mono_router.commands import conversing, findings, importing, journaling, lab, routing
+from mono_router.commands import conversing, fetching, findings, importing, journaling, lab, routing
 from mono_router.commands.options import GateMissed
 
 COMMANDS = (
@@ -19,6 +19,7 @@ COMMANDS = (
     *routing.COMMANDS,
     *conversing.COMMANDS,
     *importing.COMMANDS,
+    *fetching.COMMANDS,
     *journaling.COMMANDS,
 )
 

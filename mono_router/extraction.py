@@ -18,7 +18,7 @@ from mono_router.schema import check_arguments, missing_arguments, valid_date, v
 from mono_router.slots import KINDS, Plan, Slot, plan_of
 from mono_router.text_values import POLITE, read_string
 from mono_router.typed_values import READERS
-from mono_router.value_words import word_set, word_stem
+from mono_router.value_words import PRONOUNS, word_set, word_stem
 from mono_router.values import Message, carried, overlaps, read_message
 
 _Arguments = dict[str, Any]
@@ -61,10 +61,12 @@ def extract(query: Query, tool: Tool) -> Filled:
     filled: _Arguments = {}
     if pending is not None and answering:
         filled = {s.name: pending.arguments[s.name] for s in plan.slots if s.name in pending.arguments}
-    filled |= _paired(message, plan, [slot for slot in plan.slots if slot.name not in filled], answering)
+    open_ = [slot for slot in plan.slots if slot.name not in filled]
+    paired, spans = _paired(message, plan, open_, answering)
+    filled |= paired
     if memory is not None:
         if answering:
-            _answer(message, plan, filled)
+            _answer(message, plan, filled, spans)
         else:
             _carry_over(message, plan, memory, tool, filled)
         _from_memory(message, plan, memory, filled)
@@ -75,8 +77,13 @@ def extract(query: Query, tool: Tool) -> Filled:
 # --- pairing -------------------------------------------------------------------------------------
 
 
-def _paired(message: Message, plan: Plan, slots: Sequence[Slot], answering: bool) -> _Arguments:
-    """Pair slots with what the message carries, the best fit first; then the one open text takes the rest."""
+def _paired(
+    message: Message, plan: Plan, slots: Sequence[Slot], answering: bool
+) -> tuple[_Arguments, list[tuple[int, int]]]:
+    """Pair slots with what the message carries, the best fit first; then the one open text takes the rest.
+
+    With the values, the stretches of the message that they stand in.
+    """
     found: list[tuple[Found, Slot]] = []
     chosen: list[tuple[int, int]] = []
     for slot in sorted(slots, key=lambda slot: slot.kind != "enum"):
@@ -104,12 +111,15 @@ def _paired(message: Message, plan: Plan, slots: Sequence[Slot], answering: bool
         slot for slot in slots if slot.kind in ("text", "string") and slot.type == "string" and not slot.many
     ]
     texts = [slot for slot in texts if slot.name not in filled and (slot.required or len(plan.slots) == 1)]
+    taken_up = [span for spans in used.values() for span in spans]
     if len(texts) == 1:
-        spans = message.spans + [span for spans in used.values() for span in spans]
-        value = _coerced(texts[0], _remainder(message, plan, spans))
+        rest = _remainder(message, plan, message.spans + taken_up)
+        value = _coerced(texts[0], rest)
         if value is not None:
             filled[texts[0].name] = value
-    return filled
+            start = message.text.find(rest)
+            taken_up.append((start, start + len(rest)))
+    return filled, taken_up
 
 
 def _floor(slot: Slot, answering: bool) -> float:
@@ -142,10 +152,26 @@ def _remainder(message: Message, plan: Plan, spans: Sequence[tuple[int, int]]) -
             del framing[0], run[0]
         while framing and framing[-1]:
             del framing[-1], run[-1]
+        if colon is None:
+            run = _without_target(message, plan, run)
         if run:
             text = message.text[tokens[run[0]].start : tokens[run[-1]].end]
             best = text if len(text) > len(best) else best
     return best
+
+
+_INTO = word_set("to on onto in into a al en إلى الى على في ل ب")
+
+
+def _without_target(message: Message, plan: Plan, run: list[int]) -> list[int]:
+    """Without the closing "to the shopping list", which names what the tool is about and no value."""
+    tokens = message.tokens
+    for k in range(len(run) - 1, 0, -1):
+        if tokens[run[k]].norm in _INTO:
+            named = [tokens[i] for i in run[k + 1 :]]
+            about = [t for t in named if t.norm not in message.stops and t.norm not in message.prepositions]
+            return run[:k] if about and all(t.stem in plan.targets for t in about) else run
+    return run
 
 
 _ENDS = frozenset(".!?؟;\n¿¡")
@@ -154,6 +180,7 @@ _ENDS = frozenset(".!?؟;\n¿¡")
 def _frames(message: Message, plan: Plan, i: int) -> bool:
     token = message.tokens[i]
     words = token.norm in message.stops or token.norm in message.prepositions or token.stem in plan.carriers
+    words = words or token.norm in PRONOUNS
     return words or token.verb or not token.text[0].isalnum()
 
 
@@ -245,8 +272,15 @@ _PRONOUNS: tuple[tuple[frozenset[str], frozenset[str]], ...] = (
 )
 
 
-def _answer(message: Message, plan: Plan, filled: _Arguments) -> None:
-    """A bare answer ("Maria") is the value of the first text that the pending call still misses."""
+def _answer(message: Message, plan: Plan, filled: _Arguments, spans: Sequence[tuple[int, int]]) -> None:
+    """A bare answer ("Maria") is the value of the first text that the pending call still misses.
+
+    What was read for another argument is no second answer: "tomorrow at 5" is a day and a time, no title.
+    """
+    frame = message.stops | message.prepositions
+    left = [t for t in message.tokens if t.text[0].isalnum() and not overlaps(t.start, t.end, spans)]
+    if spans and all(t.norm in frame or t.norm in PRONOUNS for t in left):
+        return
     slot = next((s for s in plan.slots if s.required and s.name not in filled), None)
     if slot is None or slot.many or slot.kind not in _TEXTS or len(message.tokens) > 12:
         return
@@ -274,7 +308,7 @@ def _carry_over(message: Message, plan: Plan, memory: Memory, tool: Tool, filled
 
 def _from_memory(message: Message, plan: Plan, memory: Memory, filled: _Arguments) -> None:
     """Fill gaps with what was mentioned: required ones by type, others where a pronoun refers back."""
-    words = {token.norm for token in message.tokens}
+    words = {token.norm for i, token in enumerate(message.tokens) if not _leads(message, i)}
     referred = {kind for pronouns, kinds in _PRONOUNS if words & pronouns for kind in kinds}
     entities = sorted((e for e in memory.entities if not e.secret), key=lambda e: -e.turn)
     for slot in plan.slots:
@@ -284,6 +318,21 @@ def _from_memory(message: Message, plan: Plan, memory: Memory, filled: _Argument
                 value = _coerced(slot, entity.value)
                 if value is not None:
                     filled[slot.name] = value
+
+
+_LEADING = word_set("la lo los las that")
+_DETERMINERS = word_set("i you we they he she the a an my our your his her their there is are was")
+
+
+def _leads(message: Message, i: int) -> bool:
+    """Whether a word that may point back is the article or the conjunction of what follows it."""
+    token = message.tokens[i]
+    if token.norm not in _LEADING or i + 1 == len(message.tokens):
+        return False
+    after = message.tokens[i + 1]
+    if token.norm == "that":
+        return after.norm in _DETERMINERS
+    return after.text[0].isalnum() and not after.verb and after.norm not in message.stops
 
 
 def _fits(entity: Entity, slot: Slot) -> bool:

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 
     from mono_router.catalog import Catalog
     from mono_router.lab.comparison import Comparison
-    from mono_router.lab.diagnosis import Diagnosis
     from mono_router.lab.evaluation import Report
-    from mono_router.lab.tuning import OperatingPoint, Sweep
+    from mono_router.lab.picking import OperatingPoint
+    from mono_router.lab.tuning import Sweep
     from mono_router.records import Decision, Hit, Tool, Trace
+    from mono_router.runtime.results import Result
 
 _TONES = {"call": "ok", "ask": "info", "ambiguous": "warn", "rejected": "bad", "error": "bad"}
 _HEADLINES = {"call": "call", "ask": "ask for what is missing", "no_tool": "no tool"}
@@ -42,7 +43,15 @@ _SKIPPED = {
     "max_catalog_chars": "skipped by the gate recall.max_catalog_chars",
     "nothing_offered": "skipped: no tool is offered",
 }
-_MODEL_METRICS = ("model_recall_calls", "model_calls", "input_tokens", "output_tokens", "cost_usd")
+_MODEL_METRICS = (
+    "model_recall_calls",
+    "model_calls",
+    "input_tokens",
+    "cache_write_tokens",
+    "cache_read_tokens",
+    "output_tokens",
+    "cost_usd",
+)
 _SWEEP_METRICS = ("recall_rate", "false_tool_rate", "missed_tool_rate", "model_calls", "cost_usd")
 N_HITS, N_TOOLS, N_WRONG, N_ROWS = 6, 200, 10, 15
 
@@ -316,25 +325,28 @@ def comparison_html(comparison: Comparison) -> str:
     return wrap(*warnings, table(head, rows), *flips)
 
 
-def diagnosis_html(diagnosis: Diagnosis) -> str:
-    """Return where wrong cases were lost, what each stage would buy, and which tools are confused."""
-    counts = diagnosis.counts()
-    lost = [
-        (row.stage, code(row.cause), row.n, f"{row.share:.3f}", isolated(row.advice))
-        for row in counts.itertuples()
-    ]
-    gains = [
-        (stage, f"{row['gain']:+.3f}", f"[{row['low']:+.3f}, {row['high']:+.3f}]", int(row["n"]))
-        for stage, row in diagnosis.attribution.iterrows()
-    ]
-    pairs = [
-        (code(pair.expected), code(pair.got), pair.n, isolated(", ".join(pair.shared_words[:12])))
-        for pair in diagnosis.confusions()
-    ]
-    report = diagnosis.report
+_STATUSES = {"completed": "ok", "error": "bad", "needs_input": "info"}
+
+
+def result_html(result: Result) -> str:
+    """Return what came of a message: its status, the reply, the call, and what it cost."""
+    head = [badge(result.status.replace("_", " "), _STATUSES.get(result.status, "warn"))]
+    if result.tool is not None:
+        head += [join(" ", code(result.tool))]
+    if result.error is not None:
+        head += [join(" ", code(result.error.code), " ", isolated(result.error.message))]
+    arguments = [(code(name), isolated(value_text(value))) for name, value in result.arguments.items()]
+    missing = [tag("p", "missing: ", *[join(code(name), " ") for name in result.missing])]
+    lines = [tag("p", isolated(line), kind="quote") for line in result.reply.splitlines() if line.strip()]
+    meta = result.meta
+    spent = [f"{number(meta.duration_ms)} ms", f"{meta.tool_calls} tool calls"]
+    if meta.model_calls:
+        tokens = f"{meta.input_tokens:,} in, {meta.output_tokens:,} out"
+        spent += [f"{meta.model_calls} model calls", f"tokens {tokens}", f"{meta.cost_usd:.4f} USD"]
     return wrap(
-        tag("p", simulated(report.router.simulated), f"{len(diagnosis)} of {len(report)} cases are wrong"),
-        card("Lost at", "", table(("stage", "cause", "n", "share", "advice"), lost)),
-        card("A perfect stage adds", "", table(("stage", "gain", "95 %", "n"), gains)),
-        card("Taken for each other", "", table(("expected", "got", "n", "words they share"), pairs)),
+        tag("p", *head, kind="head"),
+        *lines[:N_TOOLS],
+        table((), arguments) if arguments else "",
+        *(missing if result.missing else ()),
+        tag("p", " · ".join(spent), kind="muted"),
     )

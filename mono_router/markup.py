@@ -9,9 +9,12 @@ readable without one.
 from __future__ import annotations
 
 import html as _html
+import itertools
 import json
+import math
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mono_router.records import plain
@@ -21,7 +24,7 @@ STYLE = """
 max-width:1080px;overflow:auto hidden}.mr bdi{overflow-wrap:anywhere}.mr code bdi{overflow-wrap:normal}
 .mr td:first-child code{white-space:nowrap}
 .mr.mr h3{font-size:13px;font-weight:600;margin:12px 0 2px}.mr.mr p{margin:3px 0}
-.mr.mr table{border-collapse:collapse;border:0;margin:2px 0;font-size:12px;table-layout:auto}
+.mr.mr table{border-collapse:collapse;border:0;margin:2px 0 8px;font-size:12px;table-layout:auto}
 .mr.mr tr{background:none}.mr.mr td,.mr.mr th{text-align:start;padding:2px 12px 2px 0;border:0;max-width:none;
 border-bottom:1px solid rgba(128,128,128,.22);vertical-align:middle;white-space:normal;color:inherit}
 .mr.mr th{font-weight:600;color:var(--jp-ui-font-color2,#777)}
@@ -40,10 +43,13 @@ background:#666}.mr .ok{background:#2c7a3f}.mr .warn{background:#9a5b00}.mr .bad
 background:rgba(128,128,128,.2);vertical-align:middle}.mr .bar i{position:absolute;inset:0 auto 0 0;
 background:var(--jp-brand-color1,#1f77b4)}.mr .bar b{position:absolute;top:-3px;bottom:-3px;width:2px;
 background:#d55e00}.mr svg{vertical-align:middle;color:var(--jp-brand-color1,#1f77b4)}
+.mr svg.chart{color:inherit;max-width:100%;height:auto}.mr .legend i{font-style:normal}
 .mr summary{cursor:pointer}.mr.mr tr.best td{font-weight:600}
 """
 _REORDERS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+CHART_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
+"""Of Okabe and Ito (2008), which colour-blind readers can tell apart."""
 N_CHARS = 2000
 """Characters of a text that are shown."""
 
@@ -161,6 +167,98 @@ def whisker(value: float, low: float, high: float, *, reach: tuple[float, float]
         '<svg width="120" height="14" role="img"><path d="M4 7H116" stroke="#888" stroke-opacity=".35"/>'
         f'{tick}<path d="M{a:.1f} 7H{b:.1f}M{a:.1f} 4V10M{b:.1f} 4V10" stroke="currentColor" '
         f'stroke-width="1.5"/><circle cx="{x:.1f}" cy="7" r="3.2" fill="currentColor"/></svg>'
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One line of a chart; all sequences of one length, NaN = no value."""
+
+    name: str
+    values: Sequence[float]
+    low: Sequence[float] = ()
+    """95 % bounds; empty = none are known."""
+    high: Sequence[float] = ()
+
+
+def round_levels(least: float, most: float) -> list[float]:
+    """Return three to seven round numbers from ``least`` to ``most``, ascending.
+
+    >>> round_levels(0.03, 0.87), round_levels(-0.2, 9)
+    ([0.2, 0.4, 0.6, 0.8], [0.0, 2.0, 4.0, 6.0, 8.0])
+    """
+    width = most - least
+    power = 10.0 ** math.floor(math.log10(width / 3))
+    step = next(step for step in (5 * power, 2 * power, power) if width / step >= 3)
+    first, last = math.ceil(least / step), math.floor(most / step)
+    return [round(k * step, 10) for k in range(first, last + 1)]
+
+
+def line_chart(
+    lines: Sequence[Line],
+    *,
+    places: Sequence[float],
+    ticks: Sequence[str],
+    at: int,
+    joined: int,
+    reach: tuple[float, float],
+    label: str,
+) -> Html:
+    """Return lines over an axis as SVG, their values at one place marked with the interval.
+
+    ``places`` (n,) ascend and ``ticks`` name them; place ``at`` is marked, the first ``joined`` are joined by
+    a line. The y axis spans ``reach``, so that it stays where it is while values move.
+    """
+    left, right, top, bottom = 36.0, 432.0, 8.0, 172.0
+    least, most = reach
+    pad = 0.05 * (most - least) or 0.05
+    least, most = least - pad, most + pad
+    span = (places[-1] - places[0]) or 1.0
+
+    def x(k: int) -> float:
+        return left + 12 + (right - left - 24) * (places[k] - places[0]) / span
+
+    def y(value: float) -> float:
+        return bottom - (bottom - top) * (value - least) / (most - least)
+
+    parts = []
+    for level in round_levels(least, most):
+        parts.append(
+            f'<path d="M{left} {y(level):.1f}H{right}" stroke="#888" stroke-opacity=".25"/>'
+            f'<text x="{left - 5}" y="{y(level) + 4:.1f}" text-anchor="end">{level:g}</text>'
+        )
+    every = max(1, -(-len(places) // 12))
+    for k in range(0, len(places), every):
+        parts.append(f'<text x="{x(k):.1f}" y="{bottom + 16}" text-anchor="middle">{esc(ticks[k])}</text>')
+    parts.append(f'<path d="M{x(at):.1f} {top}V{bottom}" stroke="#888" stroke-dasharray="3 3"/>')
+    for line, color in zip(lines, itertools.cycle(CHART_COLORS), strict=False):
+        known = [k for k, value in enumerate(line.values) if value == value]
+        path = [k for k in known if k < joined]
+        if line.low:
+            ends = [k for k in path if line.low[k] == line.low[k]]
+            edge = [f"{x(k):.1f},{y(line.high[k]):.1f}" for k in ends]
+            edge += [f"{x(k):.1f},{y(line.low[k]):.1f}" for k in reversed(ends)]
+            parts.append(f'<polygon points="{" ".join(edge)}" fill="{color}" fill-opacity=".15"/>')
+            if line.low[at] == line.low[at]:
+                span_at = f"M{x(at):.1f} {y(line.low[at]):.1f}V{y(line.high[at]):.1f}"
+                parts.append(f'<path d="{span_at}" stroke="{color}" stroke-width="1.6"/>')
+        points = " ".join(f"{x(k):.1f},{y(line.values[k]):.1f}" for k in path)
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="1.6"/>')
+        for k in known:
+            size = 5 if k == at else 2.4
+            parts.append(f'<circle cx="{x(k):.1f}" cy="{y(line.values[k]):.1f}" r="{size}" fill="{color}"/>')
+    middle = (left + right) / 2
+    parts.append(f'<text x="{middle}" y="{bottom + 36}" text-anchor="middle">{esc(label)}</text>')
+    swatches = [
+        tag("span", Html(f'<i style="color:{color}">●</i> '), line.name, "\u2003")
+        for line, color in zip(lines, itertools.cycle(CHART_COLORS), strict=False)
+    ]
+    return join(
+        Html(
+            f'<svg class="chart" viewBox="0 0 440 212" width="440" height="212" role="img" '
+            f'font-size="11" fill="currentColor">{"".join(parts)}</svg>'
+        ),
+        tag("div", *swatches, kind="legend"),
     )
 
 

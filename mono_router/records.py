@@ -429,10 +429,13 @@ class Trace:
     simulated: bool
     """Whether a simulated model took part."""
     version: str
+    scored: Any = field(default=None, compare=False, repr=False)
+    """:class:`mono_router.decision.Scored`, from which other settings decide anew; no part of the JSON."""
 
     def to_dict(self, *, timings: bool = True) -> dict[str, Any]:
         """Return the trace as plain data."""
-        record: dict[str, Any] = plain(self)
+        record: dict[str, Any] = plain(dataclasses.replace(self, scored=None))
+        record.pop("scored")
         if not timings:
             record.pop("timings")
             record["usage"].pop("latency_ms")
@@ -543,12 +546,15 @@ class ModelRequest:
     prompt_hash: str = ""
     case: str | None = None
     """Id of the case, for error messages; not part of the request's hash."""
+    repeat: int = 0
+    """Which asking of the same request this is, >= 0; no model sees it, a recording keeps it apart."""
 
     @property
     def hash(self) -> str:
         """Hash of everything that the model sees."""
         record = plain(self)
-        record.pop("case")
+        for unseen in ("case", "repeat"):
+            record.pop(unseen)
         return digest(record)
 
 

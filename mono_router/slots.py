@@ -114,6 +114,8 @@ class Plan:
     """Whether the schema holds more than our own checks understand."""
     open_hours: tuple[int, int] | None
     """First and last hour that a description states."""
+    targets: frozenset[str]
+    """Stems of all that the tool says of itself, keywords included: where "add milk to ..." puts a value."""
 
 
 _plans: dict[int, tuple[Tool, Plan]] = {}
@@ -135,6 +137,7 @@ def plan_of(tool: Tool) -> Plan:
 
 
 _HOURS = re.compile(r"(\d{1,2})(?::\d\d)? ?(?:to|-|–|until|a|hasta|إلى) ?(\d{1,2}):\d\d")
+_POSSESSIVE = re.compile(r"\b\w+['’]s\b")
 _CAPITALISED = re.compile(r"(?<=\s)[A-ZÁÉÍÓÚÑ][\w'’-]*")
 
 
@@ -162,6 +165,8 @@ def _compile(tool: Tool) -> Plan:
         frozenset(carriers),
         not all(key.startswith(("x-", "$schema")) for key in keys),
         (int(hours[1]), int(hours[2])) if hours else None,
+        frozenset(carriers)
+        | {word for text in (tool.description, *tool.keywords) for word in stems(text)} - STOP_STEMS,
     )
 
 
@@ -238,6 +243,8 @@ def _kind(
     if "number" in words and named not in ("number", "phone"):
         return "id"
     # A description tells what the value is about; that it mentions a number or a text says little.
+    # "in the user's words" is about no person.
+    description = _POSSESSIVE.sub(" ", description)
     told = (kind for word in stems(description)[:8] for kind, said in KINDS if word in said)
     return named or next((kind for kind in told if kind not in ("number", "text")), "string")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from mono_router.pairing import Found, Reading, runs
-from mono_router.value_words import stem_set, word_set
+from mono_router.value_words import PRONOUNS, stem_set, word_set
 from mono_router.values import Phrase, overlaps
 
 _Read = Iterator[Found]
@@ -37,6 +37,7 @@ def read_string(reading: Reading) -> _Read:
         yield from _read_strings(reading)
         return
     yield from _read_opened(reading)
+    yield from _read_reminded(reading)
     for i, word in enumerate(message.stems if slot.options else ()):
         for known, _ in slot.options.get(word, ()):
             if tuple(message.stems[i : i + len(known)]) == known:
@@ -132,6 +133,45 @@ def _read_opened(reading: Reading) -> _Read:
             yield Found(score, start, start + len(rest), rest, "text")
 
 
+_REMINDING = stem_set(
+    "remind reminder remember recuérdame recuérdanos recuérdale recordarme recordatorio avísame avísanos "
+    "acuérdame ذكرني ذكريني ذكرنا فكرني فكريني فكرنا تذكير"
+)
+_REMINDED = stem_set("text reminder task title")
+_THAT = word_set("to that que أن بأن ان بان إني اني")
+_INFINITIVE = re.compile(r"\w{2,}(?:ar|er|ir)(?:(?:me|te|se|nos)?(?:l[aeo]s?)?)$")
+_BEFORE_TIME = re.compile(r"(?:\s+(?:at|on|by|in|for|a|el|la|las|para|في|عند|يوم))+$", re.IGNORECASE)
+
+
+def _read_reminded(reading: Reading) -> _Read:
+    """What "remind me to ...", "recuérdame llamar ..." or «ذكرني بشراء ...» asks for, its verb included."""
+    message, slot = reading.message, reading.slot
+    if not _REMINDED.intersection(slot.words) or message.stem_set.isdisjoint(_REMINDING):
+        return
+    tokens = message.tokens
+    opener = next(i for i, token in enumerate(tokens) if token.stem in _REMINDING)
+    for token in tokens[opener + 1 :]:
+        if token.text in ".!?؟" or overlaps(token.start, token.end, message.spans):
+            continue
+        if token.norm in _THAT:
+            start = token.end
+        elif message.language == "es" and _INFINITIVE.fullmatch(token.norm):
+            start = token.start
+        elif message.language == "ar" and token.norm[0] == "ب" and len(token.norm) > 3:
+            start = token.start + 1  # the preposition is written onto the verbal noun
+        else:
+            continue
+        stop = _SENTENCE_END.search(message.text, start)
+        ends = [span.start for span in message.times if span.start > start]
+        rest = message.text[start : min([stop.start() if stop else len(message.text), *ends])]
+        rest = _BEFORE_TIME.sub("", POLITE.sub("", rest).rstrip(" .,،")) if ends else POLITE.sub("", rest)
+        start += len(rest) - len(rest.lstrip())
+        rest = rest.strip(" .,،")
+        if rest:
+            yield Found(5.0, start, start + len(rest), rest, "text")
+        return
+
+
 _COMPANY = word_set("with con مع")
 
 
@@ -164,6 +204,8 @@ def _fitted(reading: Reading, phrase: Phrase) -> tuple[float, Phrase] | None:
         if (low, high) != (phrase.first, phrase.last):
             start, end = start if low == phrase.first else tokens[low].start, tokens[high - 1].end
             cue = cue if low == phrase.first else ""
+        if all(token.norm in PRONOUNS for token in tokens[low:high]):
+            return None
     if slot.kind in _NAMES and message.text.endswith(("'s", "’s"), 0, end):
         end -= 2
     if (start, end, low, high, cue) != (phrase.start, phrase.end, phrase.first, phrase.last, phrase.cue):

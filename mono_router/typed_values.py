@@ -14,7 +14,8 @@ from mono_router.dates import TimeSpan, parse_now
 from mono_router.pairing import Found, Reading, runs
 from mono_router.slots import Slot, roots, same_root
 from mono_router.value_words import NEGATIONS, UNITS, stem_set, word_set
-from mono_router.values import figure, overlaps
+from mono_router.text import normalize
+from mono_router.values import Number, figure, overlaps
 
 _Read = Iterator[Found]
 
@@ -193,6 +194,8 @@ def _read_number(reading: Reading) -> _Read:
             score -= 0.8
         if not rivals and len(free) == 1:
             score += 0.7
+        if _is_article(reading, number, after[number.last]):
+            continue
         if value == 1 and number.text.isalpha():
             score -= 1.2 if len(free) > 1 else 0.4  # "una" and "one" are articles and pronouns too
         minutes = UNITS.get(after[number.last])
@@ -206,11 +209,31 @@ def _read_number(reading: Reading) -> _Read:
             score += 2.5
         yield Found(score, number.start, number.end, value, "number")
     if slot.unit:
+        for token in message.tokens:
+            if token.norm in _DUALS:
+                yield Found(3.5, token.start, token.end, 2 * _DUALS[token.norm] / slot.unit, "number")
         for match in _HALF.finditer(message.text):
             length = 60.0 if match[1] is None else 30.0 if match[1][0].lower() in "hmن" else 15.0
             yield Found(2.5, *match.span(), length / slot.unit, "number")
 
 
+_ARTICLES = frozenset(("un", "una"))
+
+
+def _is_article(reading: Reading, number: Number, after: str) -> bool:
+    """Whether "un" or "una" only leads a noun: "una reunión" is no count unless meetings are counted."""
+    counted = after in UNITS or after in reading.slot.words or after in reading.slot.hints
+    return number.text.lower() in _ARTICLES and bool(after) and after[0].isalpha() and not counted
+
+
+# Arabic says "two hours" in one word.
+_DUALS = {
+    normalize(word): minutes
+    for said, minutes in (
+        ("دقيقتين دقيقتان", 1), ("ساعتين ساعتان", 60), ("يومين يومان", 1440), ("أسبوعين أسبوعان", 10080),
+    )
+    for word in said.split()
+}  # fmt: skip
 _HALF = re.compile(
     r"\b(?:(?:an?|one|una?) )?(half an|half|quarter of an|media|cuarto de|نص|نصف|ربع)? ?"
     r"(?:hour|hora|ساعة|ساعه)\b",

@@ -123,9 +123,19 @@ _VERBS = word_set(
     "mover cancelar borrar guardar añadir apuntar anotar recordar avisar bloquea anota avisa recuerda "
     "cancela borra quita apaga enciende enseña enséñame ponme agrega apunta guarda reproduce abre "
     "avísame أضف ضع ابحث اعرض اظهر أخبرني قل أرسل ابعث اكتب ذكرني فكرني اتصل اطلب اشتر غير انقل الغ "
-    "ألغ احذف شغل افتح اغلق احجز حط ابعت ضيف سجل هات اعطني خلي"
+    "ألغ احذف شغل افتح اغلق احجز حط ابعت ضيف سجل هات اعطني خلي organize organise transfer arrange "
+    "organiza prepara programa agenda transfiere planifica compara traduce archiva paga registra convierte "
+    "crear enviar أنشئ أنشئي اعمل اعملي رتب رتبي رتبوا نظم حول حولي ادفع ترجم احفظ ضعي ضعني سجلني حطني "
+    "أخبر أرني قارن قارني شارك انقلي ألغي أضيفي ابعثي أرسلي احجزي اكتبي ذكريني أيقظني صحني اضبط أضبط "
+    "أرشف خطط حدد أكتب أحجز أضيف أشتري إرسال إصدار إنشاء إضافة كتابة شراء"
 )
 VERB_STEMS = frozenset(word_stem(word) for word in _VERBS)
+PRONOUNS = word_set(
+    "me him her it us them myself himself herself itself themselves mí ti él ella ello ellos ellas nosotros "
+    "لي لك له لها لنا لهم لهن لكم إلي إليك إليه إليها إلينا إليهم معي معك معه معها معنا معهم عليه عليها "
+    "منه منها عنه عنها به بها"
+)
+"""Words that stand for somebody or something said before: by themselves they are no text and no name."""
 NEGATIONS = word_set(
     "no not without never dont doesnt didnt cant wont isnt shouldnt shouldn't don't avoid exclude "
     "skip sin ningún بدون لا مش غير بلا"

@@ -9,13 +9,21 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest
+from scipy.stats import binom, binomtest
 
 from mono_router.lab.comparison import compare, holm, mcnemar_exact, sign_flip
 from mono_router.lab.evaluation import evaluate
 from mono_router.models.simulated import SimulatedModel
 from mono_router.router import Router
 from mono_router.settings import Settings
+
+
+def test_mcnemar_of_statsmodels() -> None:
+    """McNemar's exact test is statsmodels', where that is installed."""
+    tables = pytest.importorskip("statsmodels.stats.contingency_tables")
+    for better, worse in ((0, 1), (3, 9), (12, 12), (40, 21)):
+        expected = tables.mcnemar([[5, better], [worse, 7]], exact=True).pvalue
+        assert mcnemar_exact(better, worse) == pytest.approx(expected)
 
 
 @given(st.integers(0, 40), st.integers(0, 40))
@@ -38,12 +46,24 @@ def test_sign_flip_is_exhaustive_where_it_can_be(differences) -> None:
     assert sign_flip(values) == pytest.approx(expected)
 
 
-def test_sign_flip_by_draws() -> None:
-    """With many groups signs are drawn from a seed: the p-value repeats and is near McNemar's."""
+def test_sign_flip_of_single_cases_is_mcnemars() -> None:
+    """Where every group is right or wrong as a whole, the test is McNemar's, with mid-p from 20 groups on."""
     values = np.array([1.0] * 30 + [-1.0] * 14 + [0.0] * 50)
+    assert sign_flip(values) == pytest.approx(mcnemar_exact(30, 14) - binom.pmf(14, 44, 0.5))
+    assert sign_flip(values[20:]) == pytest.approx(mcnemar_exact(10, 14) - binom.pmf(10, 24, 0.5))
+    assert sign_flip(values[30:]) == pytest.approx(mcnemar_exact(0, 14))
+    assert sign_flip(np.ones(60)) < 1e-9
+
+
+def test_sign_flip_by_draws() -> None:
+    """With many groups that all differ by another amount signs are drawn from a seed: the p-value repeats."""
+    rng = np.random.default_rng(5)
+    values = rng.normal(0.2, 1.0, 60)
     assert sign_flip(values) == sign_flip(values)
-    assert sign_flip(values) == pytest.approx(mcnemar_exact(30, 14), abs=0.01)
-    assert sign_flip(np.ones(60)) < 0.001
+    signs = rng.choice([-1, 1], size=(20_000, 60))
+    expected = (np.abs(signs @ values) >= abs(values.sum()) - 1e-9).mean()
+    assert sign_flip(values) == pytest.approx(expected, abs=0.015)
+    assert sign_flip(np.arange(1.0, 61.0)) <= 2 / 10_001
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))

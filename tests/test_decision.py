@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from mono_router.branches import CODES, N_FUSED
 from mono_router.decision import (
     Evidence,
     Verdict,
@@ -19,7 +20,8 @@ from mono_router.decision import (
     probabilities,
     shown_to_model,
 )
-from mono_router.decision_table import CODES, N_FUSED, UNRECORDED, EvidenceTable, TableDecider, ToolFacts
+from mono_router.decision_table import UNRECORDED, TableDecider
+from mono_router.evidence_table import EvidenceTable, ToolFacts
 from mono_router.fusion import MISSED
 from mono_router.records import Answer, Call, Filled, Hit, Query, RecallAnswer, Rejection, Tool, accepts
 from mono_router.settings import Settings
@@ -54,10 +56,10 @@ def fill(query: Query, tool: Tool) -> Filled:
 class Stub:
     """A calibration that bends every signal a little."""
 
-    def apply(self, signals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def apply(self, signals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         s = signals.T
         tool = np.clip(0.1 + 0.5 * s[4] + 0.2 * s[0] + 0.1 * s[2] - 0.05 * s[1] + 0.02 * s[3], 0, 1)
-        return tool, np.clip(tool * (0.2 + 0.7 * s[5]) - 0.1 * s[6], 0, 1)
+        return tool, np.clip(tool * (0.2 + 0.7 * s[5]) - 0.1 * s[6], 0, 1), np.clip(0.7 - tool, 0, 1)
 
 
 def ranks(scores: np.ndarray, width: int, least: float) -> np.ndarray:

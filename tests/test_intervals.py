@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mono_router.lab.intervals import (
-    FEW,
+    N_RESAMPLES,
     NOTHING,
+    Z95,
     effective_n,
     group_codes,
+    group_weights,
     mean_interval,
     resampled_interval,
+    share_intervals,
+    widened,
     wilson,
 )
 
@@ -40,10 +47,11 @@ def test_wilson_of_nothing() -> None:
     assert wilson(0, 0) == (0.0, 1.0)
 
 
-def test_bootstrap_agrees_with_the_normal_interval() -> None:
-    """With many groups of one case, the bootstrap is the textbook interval of a mean."""
+@pytest.mark.parametrize("share", [True, False])
+def test_many_groups_agree_with_the_normal_interval(share: bool) -> None:
+    """With many groups of one case, Wilson's and the bootstrap are the textbook interval of a mean."""
     values = (np.random.default_rng(1).random(2000) < 0.3).astype(float)
-    found = mean_interval(values, labels(range(2000)))
+    found = mean_interval(values, labels(range(2000)), share=share)
     half = 1.96 * np.sqrt(values.mean() * (1 - values.mean()) / 2000)
     assert found.value == values.mean()
     assert found.low == pytest.approx(values.mean() - half, abs=0.003)
@@ -62,15 +70,15 @@ def test_copies_are_no_evidence() -> None:
     assert claimed.high - claimed.low < 0.7 * (once.high - once.low)
 
 
-@pytest.mark.parametrize("wrong", [0, 1, FEW - 1])
-def test_few_errors_are_wilsons(wrong: int) -> None:
-    """With few erring groups the interval is Wilson's: no error at all does not mean certainty."""
+@pytest.mark.parametrize("wrong", [0, 1, 9, 30])
+def test_shares_are_wilsons(wrong: int) -> None:
+    """The interval of a share is Wilson's: no error at all does not mean certainty."""
     values = np.ones(60)
     values[:wrong] = 0
     found = mean_interval(values, labels(range(60)))
     assert (found.low, found.high) == pytest.approx(wilson(60 - wrong, 60))
     assert found.low < found.value
-    assert found.low < 1
+    assert found.value < found.high or found.value == found.high == 1.0
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from([0.0, 1.0, np.nan])), max_size=30))
@@ -93,6 +101,107 @@ def test_same_seed_same_interval() -> None:
     values, groups = (rng.random(200) < 0.6).astype(float), labels(rng.integers(0, 60, 200))
     assert mean_interval(values, groups) == mean_interval(values, groups)
     assert mean_interval(values[::-1], groups[::-1]) == mean_interval(values, groups)
+
+
+ROWS = st.lists(
+    st.tuples(st.sampled_from("abcdefgh"), st.sampled_from([0.0, 0.25, 1.0])), min_size=2, max_size=25
+)
+
+
+def widened_slowly(low: float, high: float, value: float, n: int) -> tuple[float, float]:
+    """Few groups widen bootstrap bounds: t quantile over z, and the variance that a bootstrap lacks."""
+    factor = scipy.stats.t.ppf(0.975, n - 1) / Z95 * math.sqrt(n / (n - 1))
+    return value + (low - value) * factor, value + (high - value) * factor
+
+
+@given(ROWS)
+def test_bootstrap_is_its_definition(rows) -> None:
+    """A bootstrap draws as many groups as there are, with all their rows, and takes the mean of the rows."""
+    names = sorted({group for group, _ in rows})
+    values, groups = np.array([value for _, value in rows]), labels(group for group, _ in rows)
+    found = mean_interval(values, groups, share=False)
+    if len(names) < 2:
+        assert np.isnan(found.low)
+        return
+    means = []
+    for draws in np.random.default_rng(0).integers(0, len(names), size=(N_RESAMPLES, len(names))):
+        drawn = [value for k in draws for group, value in rows if group == names[k]]
+        means.append(sum(drawn) / len(drawn))
+    low, high = np.quantile(means, [0.025, 0.975])
+    expected = widened_slowly(low, high, values.mean(), len(names))
+    assert (found.low, found.high) == pytest.approx(expected, abs=1e-6)
+
+
+@given(ROWS)
+def test_resampled_statistic_is_its_definition(rows) -> None:
+    """Any statistic is worked out on each resample, and the resamples are moved to the figure itself."""
+    names = sorted({group for group, _ in rows})
+    values, groups = np.array([value for _, value in rows]), labels(group for group, _ in rows)
+
+    def spread(kept: list[float]) -> float:
+        mean = sum(kept) / len(kept)
+        return math.sqrt(sum((v - mean) ** 2 for v in kept) / len(kept))
+
+    def weighted(w: np.ndarray) -> float:
+        mean = (values * w).sum() / w.sum()
+        return float(np.sqrt((w * (values - mean) ** 2).sum() / w.sum()))
+
+    found = resampled_interval(weighted, groups, n_resamples=40)
+    assert found.value == pytest.approx(spread(values.tolist()), abs=1e-9)
+    if len(names) < 2:
+        return
+    draws = np.random.default_rng(0).integers(0, len(names), size=(40, len(names)))
+    slow = [spread([v for k in row for group, v in rows if group == names[k]]) for row in draws]
+    moved = np.array(slow) - np.mean(slow) + found.value
+    low, high = widened_slowly(*np.quantile(moved, [0.025, 0.975]), found.value, len(names))
+    assert (found.low, found.high) == pytest.approx((max(0.0, low), high), abs=1e-6)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.booleans()), min_size=1, max_size=25))
+def test_effective_n_is_its_definition(rows) -> None:
+    """n over the variance of groups against that of independent rows; the worst case is one group more."""
+    values, groups = np.array([float(v) for _, v in rows]), labels(group for group, _ in rows)
+    codes, n_groups = group_codes(groups)
+    members = [[float(v) for g, v in rows if g == name] for name in sorted(set(groups))]
+    n, p = len(rows), values.mean()
+    worst = sum(len(m) ** 2 for m in members) / n
+    if n_groups == n:
+        expected = float(n)
+    elif p in (0, 1) or n_groups < 2:
+        expected = n / worst
+    else:
+        between = sum(sum(v - p for v in m) ** 2 for m in members)
+        seen = between / (n * p * (1 - p))
+        seen = min(seen * n_groups / (n_groups - 1), max(seen, worst))
+        erring = min(sum(any(v == one for v in m) for m in members) for one in (0.0, 1.0))
+        expected = n / max(1.0, (erring * seen + worst) / (erring + 1))
+    assert effective_n(values, codes, n_groups) == pytest.approx(expected)
+
+
+@given(st.integers(0, 2**16 - 1), st.integers(1, 4))
+def test_many_shares_at_once(bits: int, n_groups: int) -> None:
+    """The bounds of many rows are those that each row has alone."""
+    values = np.array([[bool(bits >> (8 * i + j) & 1) for j in range(8)] for i in range(2)])
+    groups = labels(f"g{j % n_groups}" for j in range(8))
+    low, high = share_intervals(values, groups)
+    for row, a, b in zip(values, low, high, strict=True):
+        found = mean_interval(row.astype(float), groups)
+        assert (found.low, found.high) == pytest.approx((a, b))
+
+
+def test_group_weights_count_draws() -> None:
+    """Each resample draws as many groups as there are."""
+    drawn = group_weights(7, 3, 20)
+    slow = np.random.default_rng(3).integers(0, 7, size=(20, 7))
+    assert drawn.tolist() == [[float((row == g).sum()) for g in range(7)] for row in slow]
+
+
+def test_widening_vanishes() -> None:
+    """With many groups a bootstrap's bounds stay as they are."""
+    assert widened(np.array([0.4, 0.6]), 0.5, 5000) == pytest.approx((0.4, 0.6), abs=1e-4)
+    low, high = widened(np.array([0.4, 0.6]), 0.5, 10)
+    assert low < 0.39
+    assert high > 0.61
 
 
 def test_effective_n() -> None:

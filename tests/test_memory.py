@@ -13,8 +13,12 @@ from mono_router.memory import (
     memory_from_dict,
     remember,
     safe_view,
+    user_memory,
 )
-from mono_router.records import Entity, Memory, PastCall, canonical_json
+from mono_router.models.scripted import ScriptedModel
+from mono_router.records import Entity, Memory, PastCall, Query, canonical_json
+from mono_router.router import Router
+from mono_router.settings import Settings
 
 
 def person(name: str, **fields) -> Entity:
@@ -94,6 +98,58 @@ def test_safe_view_hides_secrets() -> None:
         "pending": {"tool": "pay", "arguments": {"amount": 3}},
     }
     assert safe_view(None) == safe_view(Memory()) == {}
+
+
+NAMES = st.sampled_from("abcd")
+CALLS = st.builds(PastCall, tool=NAMES, arguments=st.dictionaries(NAMES, st.integers(), max_size=4))
+
+
+@given(st.lists(CALLS, max_size=4), st.none() | CALLS, st.dictionaries(NAMES, st.lists(NAMES, max_size=3)))
+def test_user_memory(calls, pending, system) -> None:
+    """A past or waiting call keeps the user's arguments alone, and none where its tool is not known."""
+    memory = Memory(turn=3, entities=(person("Maria"),), calls=tuple(calls), pending=pending, facts={"u": 1})
+    kept = user_memory(memory, system)
+
+    def expected(call: PastCall) -> PastCall:
+        arguments = {k: v for k, v in call.arguments.items() if k not in system.get(call.tool, "abcd")}
+        return PastCall(tool=call.tool, arguments=arguments, turn=call.turn)
+
+    assert kept.calls == tuple(expected(call) for call in calls)
+    assert kept.pending == (None if pending is None else expected(pending))
+    assert (kept.turn, kept.entities, kept.facts) == (memory.turn, memory.entities, memory.facts)
+    assert user_memory(kept, system) == kept
+
+
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("asks", [False, True])
+def test_no_system_argument_of_a_past_call_is_shown(catalog, router, asks: bool, batched: bool) -> None:
+    """What the host filled into an earlier call is in no request to a model and in no trace."""
+    hidden = "SENTINEL-calendar"
+    arguments = {"title": "dentist", "date": "2026-03-11", "calendar_id": hidden}
+    memory = Memory(
+        turn=2,
+        calls=(
+            PastCall(tool="calendar.create", arguments=arguments, turn=1),
+            PastCall(tool="no.longer.there", arguments={"x": hidden}),
+        ),
+        pending=PastCall(tool="calendar.create", arguments=arguments, turn=2),
+    )
+    model = ScriptedModel(lambda request: '{"candidates": [], "calls": [], "confidence": 0.5}')
+    if asks:
+        settings = Settings().replace({"lexical.min_score": None})
+        router = Router(catalog, model=model, settings=settings)
+    if batched:
+        table = router.score([Query(message="and one more", memory=memory)])
+        router.decide(table)
+        seen = repr(table.queries)
+    else:
+        trace = router.route("and one more", memory=memory)
+        seen = trace.to_json()
+        assert trace.memory["pending"]["arguments"] == {"title": "dentist", "date": "2026-03-11"}
+    assert "dentist" in seen
+    assert hidden not in seen
+    assert len(model.requests) == (3 if asks else 0)  # recall, and selection in two ways
+    assert all("dentist" in canonical_json(r) and hidden not in canonical_json(r) for r in model.requests)
 
 
 def test_an_empty_secret_hides_nothing() -> None:

@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 
 from mono_router.catalog import Catalog, wire_name
 from mono_router.lab.evaluation import evaluate
-from mono_router.lab.metrics import MEANS, argument_scores, aurc, auroc, ece, same_value
+from mono_router.lab.metrics import MEANS, SPENT, argument_scores, aurc, auroc, ece, same_value
 from mono_router.models.scripted import ScriptedModel
 from mono_router.records import Case, Memory, ModelReply, Tool, Usage
 from mono_router.router import Router
@@ -335,3 +335,28 @@ def test_memory_is_given(booking_router) -> None:
     report = evaluate(booking_router, [case], progress=False)
     assert report.verdict("1").candidates[0].tool == "booking.create"
     assert wire_name("a") == "a"
+
+
+def test_spending_per_message(catalog: Catalog) -> None:
+    """Calls, tokens of each kind and dollars are those of the calls that a message took, per message."""
+    spent = Usage(
+        model_calls=1, input_tokens=7, cache_write_tokens=2, cache_read_tokens=30, output_tokens=5,
+        cost_usd=0.25,
+    )  # fmt: skip
+    recall = ModelReply(text='{"candidates": ["clock.now"]}', usage=spent)
+    chosen = ModelReply(tool_calls=(call("no_tool"),), usage=spent + Usage(cost_usd=0.5))
+    model = ScriptedModel(lambda request: recall if request.purpose == "recall" else chosen)
+    cases = [
+        Case(id="a", message="umbrella", expected_tools=()),
+        Case(id="b", message="zzz", expected_tools=()),
+    ]
+    router = Router(catalog, model=model, settings=Settings().replace({"lexical.min_score": 0.0}))
+    report = evaluate(router, cases, progress=False)
+    assert [int(n) for n in report.frame["model_calls"]] == [1, 2]
+    assert list(report.frame["cost_usd"]) == [0.75, 1.0]
+    means = {name: report.metric(name).value for name in SPENT}
+    assert means == {
+        "model_calls": 1.5, "input_tokens": 10.5, "cache_write_tokens": 3.0, "cache_read_tokens": 45.0,
+        "output_tokens": 7.5, "cost_usd": 0.875,
+    }  # fmt: skip
+    assert list(report.summary(SPENT)["n"]) == [2] * len(SPENT)

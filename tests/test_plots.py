@@ -12,7 +12,7 @@ from matplotlib import pyplot
 
 import mono_router as mr
 from mono_router.lab import plots
-from mono_router.lab.curves import confusions
+from mono_router.lab.confusion import confusions
 
 GRID = {
     "lexical.min_score": [0.1, None, 0.4],
@@ -72,6 +72,10 @@ def test_threshold_draws_each_metric_at_the_points_other_settings(sweep, point):
     assert heights.min() == pytest.approx(sweep.frame["tool_accuracy_low"].to_numpy()[rows[:2]].min())
     assert heights.max() == pytest.approx(sweep.frame["tool_accuracy_high"].to_numpy()[rows[:2]].max())
     assert "null" in [label.get_text() for label in drawn.ax.get_xticklabels()]
+    asked = drawn.bands["recall_rate"].get_paths()[0].vertices[:, 1]
+    first, second = (sweep.report(i).metric("recall_rate") for i in rows[:2])
+    assert asked.min() == pytest.approx(min(first.low, second.low))
+    assert asked.max() == pytest.approx(max(first.high, second.high))
 
 
 def test_threshold_marks_the_chosen_point_and_says_what_is_simulated(sweep, point):
@@ -110,7 +114,10 @@ def test_heatmap_holds_every_cell(sweep, point):
             row, column = (GRID[n].index(c[n]) for n in ("candidate_limit", "lexical.min_score"))
             assert cells[row, column] == sweep.frame["recall_rate"].iloc[i]
     assert [t.get_text() for t in drawn.ax.get_xticklabels()] == ["0.1", "null", "0.4"]
-    assert drawn.point.get_xdata()[0] == GRID["lexical.min_score"].index(point.changes["lexical.min_score"])
+    framed = drawn.point.get_xdata()  # the chosen cell's left and right edge
+    assert np.mean([framed.min(), framed.max()]) == GRID["lexical.min_score"].index(
+        point.changes["lexical.min_score"]
+    )
 
 
 def test_pareto_draws_every_combination_and_the_front(sweep, point):
@@ -151,6 +158,21 @@ def test_confusions_count_the_wrong_cases(report):
     assert [bar.get_width() for bar in drawn.bars] == [pair.n_cases for pair in pairs[:3]]
     first = drawn.ax.get_yticklabels()[0].get_text()
     assert first == f"{pairs[0].expected} → {pairs[0].got}"
+
+
+def test_attribution_is_a_waterfall_of_the_gains(report):
+    """Each bar starts where the one before ends; with all stages perfect every case is right."""
+    diagnosis = mr.diagnose(report)
+    drawn = plots.plot_attribution(diagnosis)
+    found = diagnosis.attribution
+    first, *steps = drawn.bars
+    assert first.get_height() == pytest.approx(1 - len(diagnosis) / len(report))
+    np.testing.assert_allclose([bar.get_height() for bar in steps], found["gain"])
+    tops = [bar.get_y() + bar.get_height() for bar in drawn.bars]
+    np.testing.assert_allclose([bar.get_y() for bar in steps], tops[:-1], atol=1e-12)
+    assert tops[-1] == pytest.approx(1.0)
+    spans = [segment[1][1] - segment[0][1] for segment in drawn.bands["gain"].get_segments()]
+    np.testing.assert_allclose(spans, found["high"] - found["low"], atol=1e-12)
 
 
 @pytest.mark.parametrize("score", ["confidence", "p_tool"])

@@ -49,6 +49,7 @@ def test_page_has_every_part(page):
         "Summary on dev",
         "Operating point",
         "Sweep",
+        "Diagnosis",
         "Plots",
         "Slices",
         "Wrong decisions, most confident first",
@@ -59,7 +60,7 @@ def test_page_has_every_part(page):
     assert "simulated" in page
     assert "right tools, or rightly none" in page
     assert "sha256:" in page
-    assert len(images(page)) == 10
+    assert len(images(page)) == 11
 
 
 def test_page_loads_and_runs_nothing(page):

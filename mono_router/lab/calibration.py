@@ -1,76 +1,61 @@
 """Calibration: from what a decision saw to probabilities that can be read as such.
 
-Fitted here on dev cases, applied in the core: a Router takes the fitted object. Two maps are learned
-from the signals of :data:`mono_router.decision.SIGNALS`: P(some tool is right) and P(the first tool of
-the ranking is right). The map is the one of several that does best under grouped cross-validation;
-keeping the raw figures is one of them, so that calibrating never has to make things worse.
+Fitted here on dev cases, applied in the core: a Router takes the fitted object. Two maps are learned from
+the signals of :data:`mono_router.decision.SIGNALS`: P(some tool is right) and P(the first tool of the
+ranking is right). Of several pairs of maps the one is taken that does best under grouped
+cross-validation, among those that worsen neither Brier score nor AURC; keeping the raw figures is one of
+them. Where no case is without a right tool, nothing tells when no tool is right: P(some tool) stays raw
+for the thresholds, and the confidence of "no tool" is shifted to how rarely that is right on these cases.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mono_router.branches import CODES
 from mono_router.decision import SIGNALS
 from mono_router.decision_table import UNRECORDED
 from mono_router.lab.intervals import group_codes
+from mono_router.lab.metrics import aurc, ece
+from mono_router.lab.picking import prior_weights
+from mono_router.lab.probability_maps import METHODS, Map, Maps, Method, logit, sigmoid, signal_features
 
 if TYPE_CHECKING:
     from mono_router.lab.evaluation import Report
 
-Method = Literal["auto", "raw", "platt", "isotonic", "signals"]
-METHODS: tuple[Method, ...] = ("raw", "platt", "isotonic", "signals")
-_EPSILON = 1e-6
 N_FOLDS = 5
+TOOL, FIRST = SIGNALS.index("p_tool"), SIGNALS.index("p_first")
 
 
 @dataclass(frozen=True)
-class _Map:
-    """One fitted map from signals to a probability."""
+class _Rows:
+    """What a fit sees of n cases."""
 
-    method: Method
-    column: int
-    """Signal that is the raw probability."""
-    weights: tuple[float, ...] = ()
-    """Bias, then one weight per feature (platt: the raw logit; signals: see :func:`_features`)."""
-    knots: tuple[tuple[float, float], ...] = ()
-    """Raw and calibrated probability (isotonic)."""
+    signals: NDArray[np.float64]
+    wants: NDArray[np.bool_]
+    hit: NDArray[np.bool_]
+    """Whether the first of the ranking is right."""
+    none: NDArray[np.bool_]
+    """Whether the selector answered "no tool" itself, whatever the threshold."""
+    weights: NDArray[np.float64]
+    codes: NDArray[np.int64]
 
-    def apply(self, signals: NDArray[np.float64]) -> NDArray[np.float64]:
-        raw = signals[:, self.column]
-        if self.method == "raw":
-            return raw
-        if self.method == "isotonic":
-            x, y = np.array(self.knots).T
-            stepped: NDArray[np.float64] = np.interp(raw, x, y)
-            return stepped
-        features = _logit(raw)[:, None] if self.method == "platt" else _features(signals, self.column)
-        found: NDArray[np.float64] = _sigmoid(self.weights[0] + features @ np.array(self.weights[1:]))
-        return found
+    def where(self, kept: NDArray[np.bool_]) -> _Rows:
+        return _Rows(**{name: array[kept] for name, array in vars(self).items()})
 
-
-def _logit(p: NDArray[np.float64]) -> NDArray[np.float64]:
-    clipped = np.clip(p, _EPSILON, 1 - _EPSILON)
-    found: NDArray[np.float64] = np.log(clipped) - np.log1p(-clipped)
-    return found
-
-
-def _sigmoid(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    found: NDArray[np.float64] = 1.0 / (1.0 + np.exp(-np.clip(x, -40, 40)))
-    return found
-
-
-def _features(signals: NDArray[np.float64], column: int) -> NDArray[np.float64]:
-    """Logits of the three shares and the scores with their margins, all of like size."""
-    shares = [_logit(signals[:, i]) for i in (4, 5, 6)]
-    scores = [4 * signals[:, i] for i in range(4)]
-    return np.column_stack([*shares, *scores])
+    def decided(self, maps: Maps, threshold: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Confidence and correctness (n,) of the decisions that the threshold makes of the maps."""
+        tool, first, none = maps.apply(self.signals)
+        called = (tool >= threshold) & ~self.none
+        return np.where(called, first, none), np.where(called, self.hit, ~self.wants).astype(np.float64)
 
 
 @dataclass
@@ -95,10 +80,11 @@ class Calibrator:
     no_tool_prior: float | None = None
     fitted_on: frozenset[str] = frozenset()
     """Ids of the cases that it learned from; evaluating on them is refused."""
+    fitted_groups: frozenset[str] = frozenset()
+    """Groups of those cases."""
     scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Cross-validated Brier score of each method, for both maps."""
-    _tool: _Map | None = None
-    _first: _Map | None = None
+    """Cross-validated brier, aurc and ece of every pair of methods that was tried, as "tool, first"."""
+    _maps: Maps | None = None
 
     def __post_init__(self) -> None:
         if self.method not in ("auto", *METHODS):
@@ -106,93 +92,96 @@ class Calibrator:
         if self.no_tool_prior is not None and not 0 < self.no_tool_prior < 1:
             raise ValueError(f"no_tool_prior must be in (0, 1), got {self.no_tool_prior}")
 
-    def fit(self, report: Report) -> Calibrator:
-        """Learn from a report on dev cases; returns itself.
-
-        Raises
-        ------
-        ValueError
-            If the report's router is calibrated already, holds test cases, or all cases agree.
-        """
-        if report.router.calibrator is not None:
-            raise ValueError("fit needs a report of an uncalibrated router")
-        tested = next((case.id for case in report.cases if case.split == "test"), None)
-        if tested is not None:
-            raise ValueError(f"case {tested} is of the test split: fit on dev")
-        verdicts, labels = report.verdicts, report.labels
-        kept = verdicts.outcome != UNRECORDED
-        signals, wants = verdicts.signals[kept], labels.wants_tool[kept]
-        hit = np.nan_to_num(report.columns["top1_hit"][kept]).astype(bool)
-        codes, n_groups = group_codes(labels.groups[kept])
-        weights = self._weights(wants)
-        found = []
-        scores: dict[str, Mapping[str, float]] = {}
-        for name, target, column in (("p_tool", wants, 4), ("p_first", hit, 5)):
-            chosen, scores[name] = self._choose(signals, target, weights, codes, n_groups, column)
-            found.append(chosen)
-        self.scores = scores
-        self._tool, self._first = found
-        self.fitted_on = frozenset(case.id for case in report.cases)
-        return self
-
-    def _weights(self, wants: NDArray[np.bool_]) -> NDArray[np.float64]:
-        share = float((~wants).mean())
-        if self.no_tool_prior is None:
-            return np.ones(len(wants))
-        if share in (0.0, 1.0):
-            raise ValueError("no_tool_prior needs cases with and without a right tool")
-        return np.where(wants, (1 - self.no_tool_prior) / (1 - share), self.no_tool_prior / share)
-
-    def _choose(
-        self,
-        signals: NDArray[np.float64],
-        target: NDArray[np.bool_],
-        weights: NDArray[np.float64],
-        codes: NDArray[np.int64],
-        n_groups: int,
-        column: int,
-    ) -> tuple[_Map, dict[str, float]]:
-        if target.all() or not target.any():
-            return _Map("raw", column), {}
-        tried: Sequence[Method] = METHODS if self.method == "auto" else (self.method,)
-        fold = np.random.default_rng(0).permutation(n_groups)[codes] % min(N_FOLDS, n_groups)
-        scores: dict[str, float] = {}
-        for method in tried:
-            guess = np.zeros(len(target))
-            for one in range(int(fold.max()) + 1):
-                inside = fold != one
-                if target[inside].all() or not target[inside].any():
-                    guess[~inside] = signals[~inside, column]
-                    continue
-                fitted = _fit(method, signals[inside], target[inside], weights[inside], column)
-                guess[~inside] = fitted.apply(signals[~inside])
-            scores[method] = float(np.average((guess - target) ** 2, weights=weights))
-        best = min(tried, key=lambda method: (scores[method], tried.index(method)))
-        return _fit(best, signals, target, weights, column), scores
-
-    def apply(self, signals: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return P(some tool is right) and P(the first tool is right), float64 (n,) each.
+    @property
+    def chosen(self) -> tuple[str, str]:
+        """Methods of the two maps: P(some tool), P(first).
 
         Raises
         ------
         ValueError
             If it is not fitted.
         """
-        if self._tool is None or self._first is None:
+        maps = self._fitted()
+        return maps.tool.method, maps.first.method
+
+    def unfitted(self) -> Calibrator:
+        """Return a calibrator of the same kind that has learned from nothing."""
+        return Calibrator(method=self.method, no_tool_prior=self.no_tool_prior)
+
+    def fit(self, report: Report) -> Calibrator:
+        """Learn from a report on dev cases; returns itself.
+
+        Raises
+        ------
+        ValueError
+            If the report's router is calibrated already, or the report holds test cases.
+        """
+        if report.router.calibrator is not None:
+            raise ValueError("fit needs a report of an uncalibrated router")
+        tested = next((case.id for case in report.cases if case.split == "test"), None)
+        if tested is not None:
+            raise ValueError(f"case {tested} is of the test split: fit on dev")
+        threshold = float(report.settings.selection.min_confidence or 0.0)
+        rows = self._rows(report, threshold)
+        methods: Sequence[Method] = METHODS if self.method == "auto" else (self.method,)
+        pairs = [
+            (one, two)
+            for one, two in itertools.product(methods if _both(rows.wants) else METHODS[:1], methods)
+            if _both(rows.hit) or two == "raw"
+        ] or [("raw", "raw")]
+        found = _cross_validated(rows, pairs, threshold) if len(pairs) > 1 else {}
+        best = _chosen(found, rows.codes) if found else pairs[0]
+        self.scores = {", ".join(pair): one.figures for pair, one in found.items()}
+        self._maps = RAW if best == ("raw", "raw") else _fit(rows, *best)
+        self.fitted_on = frozenset(case.id for case in report.cases)
+        self.fitted_groups = frozenset(case.group for case in report.cases)
+        return self
+
+    def _rows(self, report: Report, threshold: float) -> _Rows:
+        verdicts, labels = report.verdicts, report.labels
+        kept = ~np.isin(verdicts.outcome, (UNRECORDED, CODES["rejected"], CODES["error"]))
+        codes, _ = group_codes(labels.groups[kept])
+        wants = labels.wants_tool[kept]
+        refused = verdicts.outcome[kept] == CODES["no_tool"]
+        return _Rows(
+            signals=verdicts.signals[kept],
+            wants=wants,
+            hit=np.nan_to_num(report.columns["top1_hit"][kept]).astype(bool),
+            none=refused & (verdicts.p_tool[kept] >= threshold),
+            weights=prior_weights(wants, self.no_tool_prior),
+            codes=codes,
+        )
+
+    def _fitted(self) -> Maps:
+        if self._maps is None:
             raise ValueError("Calibrator must be fitted before it is given to a Router")
-        tool = self._tool.apply(signals)
-        return tool, np.minimum(self._first.apply(signals), tool)
+        return self._maps
+
+    def apply(
+        self, signals: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Return P(some tool is right), P(the first is) and the confidence of "no tool", float64 (n,) each.
+
+        Raises
+        ------
+        ValueError
+            If it is not fitted.
+        """
+        return self._fitted().apply(signals)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted maps as JSON."""
+        maps = self._maps
         record = {
-            "schema": 1,
+            "schema": 2,
             "method": self.method,
             "signals": list(SIGNALS),
             "no_tool_prior": self.no_tool_prior,
             "fitted_on": sorted(self.fitted_on),
+            "fitted_groups": sorted(self.fitted_groups),
             "scores": self.scores,
-            "maps": [None if m is None else vars(m) for m in (self._tool, self._first)],
+            "maps": None if maps is None else [vars(maps.tool), vars(maps.first)],
+            "none_shift": None if maps is None else maps.none_shift,
         }
         Path(path).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
@@ -203,49 +192,134 @@ class Calibrator:
         Raises
         ------
         ValueError
-            If it was fitted on other signals.
+            If it is of another schema, or was fitted on other signals.
         """
         record: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
-        if record["schema"] > 1:
-            raise ValueError(f"{path}: schema {record['schema']} is newer than 1")
+        if record["schema"] != 2:
+            raise ValueError(f"{path}: schema {record['schema']} is not 2: fit the calibrator again")
         if record["signals"] != list(SIGNALS):
             raise ValueError(f"{path}: fitted on other signals, {', '.join(record['signals'])}")
         made = cls(
             method=record["method"],
             no_tool_prior=record["no_tool_prior"],
             fitted_on=frozenset(record["fitted_on"]),
+            fitted_groups=frozenset(record["fitted_groups"]),
         )
         made.scores = record["scores"]
-        maps = [
-            None
-            if m is None
-            else _Map(m["method"], m["column"], tuple(m["weights"]), tuple(map(tuple, m["knots"])))
-            for m in record["maps"]
-        ]
-        made._tool, made._first = maps
+        if record["maps"] is not None:
+            tool, first = (
+                Map(m["method"], m["column"], tuple(m["weights"]), tuple(map(tuple, m["knots"])))
+                for m in record["maps"]
+            )
+            made._maps = Maps(tool, first, record["none_shift"])
         return made
 
 
-def _fit(
-    method: Method,
-    signals: NDArray[np.float64],
-    target: NDArray[np.bool_],
-    weights: NDArray[np.float64],
-    column: int,
-) -> _Map:
+def _both(flags: NDArray[np.bool_]) -> bool:
+    return bool(flags.any() and not flags.all())
+
+
+def _fit(rows: _Rows, tool: Method, first: Method) -> Maps:
+    one = Map("raw", TOOL)
+    if _both(rows.wants):
+        one = _fit_map(tool, rows, rows.wants, TOOL)
+    two = _fit_map(first, rows, rows.hit, FIRST) if _both(rows.hit) else Map("raw", FIRST)
+    if not rows.wants.all():
+        return Maps(one, two)
+    return Maps(one, two, _none_shift(rows.signals[:, TOOL], rows.weights))
+
+
+def _none_shift(p_tool: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+    """Shift of the logit of 1 - p_tool after which "no tool" is right as rarely as was seen: never in n.
+
+    A change of prior leaves the ratio of likelihoods alone and moves the logit (Elkan 2001; Saerens et al.
+    2002); half a case of n + 1 (Jeffreys) stands for none of n.
+    """
+    from scipy.optimize import brentq
+
+    target, odds = 0.5 / (len(p_tool) + 1), -logit(p_tool)
+    return float(brentq(lambda b: np.average(sigmoid(odds + b), weights=weights) - target, -60.0, 60.0))
+
+
+def _fit_map(method: Method, rows: _Rows, target: NDArray[np.bool_], column: int) -> Map:
     if method == "raw":
-        return _Map("raw", column)
+        return Map("raw", column)
     if method == "isotonic":
         from sklearn.isotonic import IsotonicRegression
 
         model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
-        model.fit(signals[:, column], target.astype(float), sample_weight=weights)
+        model.fit(rows.signals[:, column], target.astype(float), sample_weight=rows.weights)
         knots = zip(model.X_thresholds_.tolist(), model.y_thresholds_.tolist(), strict=True)
-        return _Map("isotonic", column, knots=tuple(knots))
+        return Map("isotonic", column, knots=tuple(knots))
     from sklearn.linear_model import LogisticRegression
 
-    raw = _logit(signals[:, column])[:, None]
-    features = raw if method == "platt" else _features(signals, column)
+    features = logit(rows.signals[:, column])[:, None] if method == "platt" else signal_features(rows.signals)
     model = LogisticRegression(C=1.0, max_iter=1000)
-    model.fit(features, target, sample_weight=weights)
-    return _Map(method, column, weights=(float(model.intercept_[0]), *model.coef_[0].tolist()))
+    model.fit(features, target, sample_weight=rows.weights)
+    return Map(method, column, weights=(float(model.intercept_[0]), *model.coef_[0].tolist()))
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A pair of methods under cross-validation."""
+
+    figures: Mapping[str, float]
+    """brier, aurc, ece."""
+    losses: NDArray[np.float64]
+    """Weighted squared error of each case (n,), weights summing to n."""
+
+
+def _cross_validated(
+    rows: _Rows, pairs: Sequence[tuple[Method, Method]], threshold: float
+) -> dict[tuple[Method, Method], _Tried]:
+    """Try pairs of methods (raw, raw: no calibration at all) on cases that they were not fitted on."""
+    n_groups = int(rows.codes.max()) + 1
+    n_folds = min(N_FOLDS, n_groups)
+    fold = np.random.default_rng(0).permutation(n_groups)[rows.codes] % n_folds
+    shares = rows.weights / rows.weights.mean()
+    found: dict[tuple[Method, Method], _Tried] = {}
+    for pair in pairs:
+        confidence, correct = np.zeros(len(fold)), np.zeros(len(fold))
+        area = 0.0
+        for one in range(n_folds):
+            inside, outside = fold != one, fold == one
+            maps = RAW if pair == ("raw", "raw") else _fit(rows.where(inside), *pair)
+            held = rows.where(outside)
+            confidence[outside], correct[outside] = held.decided(maps, threshold)
+            # Per fold: maps of two folds put their cases on scales that differ a little.
+            area += aurc(confidence[outside], correct[outside], held.weights) * held.weights.sum()
+        losses = shares * (confidence - correct) ** 2
+        figures = {
+            "brier": float(losses.mean()),
+            "aurc": float(area / rows.weights.sum()),
+            "ece": ece(confidence, correct, rows.weights),
+        }
+        found[pair] = _Tried(figures, losses)
+    return found
+
+
+RAW = Maps(Map("raw", TOOL), Map("raw", FIRST))
+"""No calibration at all."""
+
+
+def _chosen(found: Mapping[tuple[Method, Method], _Tried], codes: NDArray[np.int64]) -> tuple[Method, Method]:
+    """Return the pair of least calibration error among those whose Brier score is near the best.
+
+    Near: within one standard error of the difference, over groups. A pair that has a higher Brier score or
+    AURC than no calibration is not taken.
+    """
+    raw = found["raw", "raw"].figures
+    fair = [
+        pair
+        for pair, one in found.items()
+        if all(one.figures[name] <= raw[name] + 1e-12 for name in ("brier", "aurc"))
+    ]
+    best = min(fair, key=lambda pair: found[pair].figures["brier"])
+    near = []
+    for pair in fair:
+        difference = found[pair].losses - found[best].losses
+        sums = np.bincount(codes, weights=difference - difference.mean())
+        error = np.sqrt((sums**2).sum()) / len(codes)
+        if difference.mean() <= error:
+            near.append(pair)
+    return min(near, key=lambda pair: found[pair].figures["ece"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -267,9 +267,10 @@ def _warnings(found: list[tuple[int, Case]], catalog: Catalog | None, file: str)
     warnings = []
     first: dict[str, str] = {}
     splits: dict[str, str] = {}
-    leaks: Mapping[str, str] = {}
+    leaks: dict[str, str] = {}
     if catalog is not None:
-        leaks = {normalize(e.message): tool.id for tool in catalog for e in tool.examples}
+        leaks = {normalize(hint): f"a hint of {tool.id}" for tool in catalog for hint in tool.hints}
+        leaks |= {normalize(e.message): f"an example of {tool.id}" for tool in catalog for e in tool.examples}
     for number, case in found:
         where = f"{file}:{number}: {case.id}"
         key = normalize(case.message)
@@ -280,5 +281,5 @@ def _warnings(found: list[tuple[int, Case]], catalog: Catalog | None, file: str)
         if splits.setdefault(case.group, case.split) != case.split:
             warnings.append(f"{where}: group {case.group} crosses splits")
         if key in leaks:
-            warnings.append(f"{where}: message is an example of {leaks[key]}")
+            warnings.append(f"{where}: message is {leaks[key]}")
     return warnings

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 N_FLIPS = 10_000
+N_PATTERNS = 200_000
+"""Patterns of signs that differ in their sum: up to so many are all tried."""
+MID_P = 20
+"""From so many differing groups on, ties with what was observed count half."""
 
 
 def mcnemar_exact(better: int, worse: int) -> float:
@@ -39,28 +43,42 @@ def mcnemar_exact(better: int, worse: int) -> float:
 def sign_flip(differences: NDArray[np.float64], *, seed: int = 0, n_flips: int = N_FLIPS) -> float:
     """Return the two-sided p-value of the mean of group differences (n_groups,) under random signs.
 
-    All 2^n sign patterns are tried where there are at most ``n_flips`` of them.
+    Of groups that differ by the same amount only the number of those that keep their sign matters, and
+    that is binomial. Where the numbers have at most 200,000 combinations, all 2^n patterns of signs count,
+    each with its probability; else ``n_flips`` patterns are drawn. From 20 differing groups on, patterns
+    exactly as extreme as the observed one count half (mid-p; Lancaster 1961): sums of few distinct
+    differences are so coarse that the plain test rejects a true null in 3 % of draws, not in 5 %.
 
     >>> sign_flip(np.array([1.0, 1.0, 1.0]))
     0.25
     """
-    # Sorted, so that the order in which groups come changes nothing.
-    used = np.sort(differences[differences != 0])
-    n = len(used)
-    if n == 0:
+    from scipy.stats import binom
+
+    used = differences[differences != 0]
+    if not len(used):
         return 1.0
-    observed = abs(used.sum()) - 1e-12
-    if n <= 13 and 2**n <= n_flips:
-        signs = 1 - 2 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
-        return float((np.abs(signs @ used) >= observed).mean())
+    sizes, counts = np.unique(np.round(np.abs(used), 12), return_counts=True)
+    observed, ties = abs(used.sum()), 0.5 if len(used) >= MID_P else 1.0
+    if np.prod(counts + 1.0) <= N_PATTERNS:
+        sums, mass = np.zeros(1), np.ones(1)
+        for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
+            kept = np.arange(count + 1)
+            sums = np.add.outer(sums, size * (2 * kept - count)).ravel()
+            mass = np.multiply.outer(mass, binom.pmf(kept, count, 0.5)).ravel()
+        return min(1.0, float((mass * _extreme(np.abs(sums), observed, ties)).sum()))
     rng = np.random.default_rng(seed)
-    hits = done = 0
+    hits, done = 0.0, 0
     while done < n_flips:
-        size = min(n_flips - done, max(1, 4_000_000 // n))
-        signs = rng.integers(0, 2, size=(size, n), dtype=np.int8) * 2 - 1
-        hits += int((np.abs(signs @ used) >= observed).sum())
-        done += size
+        n = min(n_flips - done, max(1, 4_000_000 // len(sizes)))
+        signed = 2 * rng.binomial(counts, 0.5, size=(n, len(sizes))) - counts
+        hits += float(_extreme(np.abs(signed @ sizes), observed, ties).sum())
+        done += n
     return (hits + 1) / (n_flips + 1)
+
+
+def _extreme(sums: NDArray[np.float64], observed: float, ties: float) -> NDArray[np.float64]:
+    """1 where a sum is more extreme than what was observed, ``ties`` where it is as extreme, else 0."""
+    return np.where(sums > observed + 1e-9, 1.0, np.where(sums >= observed - 1e-9, ties, 0.0))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

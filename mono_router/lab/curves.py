@@ -6,20 +6,19 @@ What a plot draws is computed here, so that it can be read and tested without dr
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mono_router.lab.intervals import effective_n, group_codes, wilson
+from mono_router.lab.intervals import effective_n, group_codes, mean_interval, wilson
+from mono_router.lab.metrics import COUNTS, case_columns
 from mono_router.records import canonical_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from mono_router.lab.evaluation import Report
     from mono_router.lab.tuning import OperatingPoint, Sweep
 
 
@@ -50,15 +49,6 @@ class RiskCoverageCurve:
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     """Wilson's 95 % bounds, pointwise, with the design effect of all cases."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Confusion:
-    """A kind of wrong decision."""
-
-    expected: str
-    got: str
-    n_cases: int
 
 
 def reliability_curve(
@@ -125,22 +115,6 @@ def risk_coverage_curve(
     return RiskCoverageCurve(
         threshold=-falling, coverage=reached / len(correct), risk=wrong / reached, low=low, high=high
     )
-
-
-def confusions(report: Report) -> tuple[Confusion, ...]:
-    """Return what was expected and what came instead, commonest first; ties by name."""
-    frame = report.frame
-    wrong = frame[frame["tool_accuracy"] == 0]
-    columns = (wrong["expected"], wrong["tools"], wrong["outcome"])
-    pairs = Counter(
-        (
-            " + ".join(sorted(expected)) or "(no tool)",
-            " + ".join(sorted(tools)) or f"({outcome})".replace("_", " "),
-        )
-        for expected, tools, outcome in zip(*columns, strict=True)
-    )
-    ordered = sorted(pairs.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(Confusion(expected=e, got=g, n_cases=n) for (e, g), n in ordered)
 
 
 def setting_key(value: Any) -> str:
@@ -226,6 +200,20 @@ def sweep_column(sweep: Sweep, name: str) -> NDArray[np.float64]:
         known = [c for c in sweep.frame.columns if c not in sweep.grid]
         raise ValueError(f"metric must be one of {', '.join(known)}, got {name!r}")
     return np.asarray(sweep.frame[name], dtype=np.float64)
+
+
+def swept_bounds(
+    sweep: Sweep, name: str, rows: Sequence[int]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return 95 % bounds of a metric in some combinations, each (n_rows,); replays what the frame lacks."""
+    if f"{name}_low" in sweep.frame:
+        low, high = (sweep_column(sweep, f"{name}_{side}")[list(rows)] for side in ("low", "high"))
+        return low, high
+    found = []
+    for i in rows:
+        values = case_columns(sweep.verdicts(i), sweep.labels, arguments=False)[name]
+        found.append(mean_interval(values, sweep.labels.groups, share=name not in COUNTS))
+    return np.array([x.low for x in found]), np.array([x.high for x in found])
 
 
 def _known(

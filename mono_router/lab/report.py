@@ -17,15 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 from mono_router.html import metric_table, point_body, report_header, slice_table, sweep_body, wrong_table
 from mono_router.lab import plots
-from mono_router.lab.metrics import MEANS
+from mono_router.lab.diagnosis import diagnose
+from mono_router.lab.drawing import Artists
+from mono_router.lab.metrics import AGREEMENT, MEANS
+from mono_router.lab.panels import diagnosis_body
 from mono_router.markup import Html, code, esc, isolated, join, simulated, table, tag, value_text, wrap
 
 if TYPE_CHECKING:
+    from mono_router.lab.diagnosis import Diagnosis
     from mono_router.lab.evaluation import Report
     from mono_router.lab.tuning import OperatingPoint, Sweep
 
 MEANINGS = {
-    **dict(MEANS),
+    **dict((*MEANS, *AGREEMENT)),
     "no_tool_auroc": "how well p_tool tells messages with a tool from those without",
     "ece": "mean distance of confidence from truth, 15 bins of equal mass",
     "aurc": "error rate averaged over coverage, lower is better",
@@ -33,7 +37,7 @@ MEANINGS = {
     "latency_ms_p95": "95th percentile",
 }
 N_WRONG = 40
-Drawing = Callable[..., plots.Artists]
+Drawing = Callable[..., Artists]
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _STYLE = (
     "body{margin:24px auto;max-width:1080px;padding:0 16px;font-family:system-ui,sans-serif}"
@@ -50,6 +54,7 @@ def write_report(
     sweep: Sweep | None = None,
     point: OperatingPoint | None = None,
     test_report: Report | None = None,
+    diagnosis: Diagnosis | None = None,
     title: str | None = None,
 ) -> Path:
     """Write one page about a report and return its path.
@@ -64,6 +69,8 @@ def write_report(
         The sweep on the same cases and what was picked from it: shown as *selected*, no estimate.
     test_report
         The point's report on cases that did not choose it: the estimate.
+    diagnosis
+        Of the report, where executions are known; default: made here without them.
     title
         Heading; default: names the number of cases and tools.
     """
@@ -77,7 +84,10 @@ def write_report(
         parts += [tag("h2", "Operating point"), point_body(point)]
     if sweep is not None:
         parts += [tag("h2", "Sweep"), sweep_body(sweep)]
-    figures = [_figure(*drawn) for drawn in _drawings(report, sweep, point)]
+    found = diagnose(report) if diagnosis is None else diagnosis
+    if len(found):
+        parts += [tag("h2", "Diagnosis"), diagnosis_body(found)]
+    figures = [_figure(*drawn) for drawn in _drawings(report, sweep, point, found)]
     parts += [tag("h2", "Plots"), tag("div", *figures, kind="plots")]
     parts += [tag("h2", "Slices"), *_slices(report)]
     parts += [tag("h2", "Wrong decisions, most confident first"), wrong_table(report, N_WRONG)]
@@ -127,7 +137,7 @@ def _provenance(report: Report) -> Html:
 
 
 def _drawings(
-    report: Report, sweep: Sweep | None, point: OperatingPoint | None
+    report: Report, sweep: Sweep | None, point: OperatingPoint | None, diagnosis: Diagnosis
 ) -> Iterator[tuple[str, Drawing]]:
     """Caption and drawing of every plot that the results have something for; each takes ``ax``."""
     if sweep is not None:
@@ -147,6 +157,8 @@ def _drawings(
             yield "Languages", partial(plots.plot_languages, report)
     if (report.columns["tool_accuracy"] == 0).any():
         yield "Confusions", partial(plots.plot_confusions, report)
+    if len(diagnosis):
+        yield "What a perfect stage adds", partial(plots.plot_attribution, diagnosis)
 
 
 def _figure(caption: str, draw: Drawing) -> Html:

@@ -1,37 +1,34 @@
-"""Tuning: score once, decide many times, choose an operating point.
+"""Tuning: score once, decide many times.
 
 A sweep evaluates every combination of a grid. Evidence is scored once per distinct set of score
 settings, as wide as the widest setting needs, and replayed; nothing is scored or asked twice. Each
-combination's verdicts equal what ``evaluate`` gives under it. Points are chosen on dev and carry the
-label *selected*: what they show on the cases they were chosen on is no estimate.
+combination's verdicts equal what ``evaluate`` gives under it. With ``cv``, what was fitted on the swept
+cases is fitted anew for each fold without that fold's groups.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
-import json
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mono_router.decision_table import CODES, UNRECORDED, TableDecider, Verdicts
-from mono_router.lab.evaluation import (
-    Report,
-    check_unseen,
-    evaluate,
-    offered_cases,
-    progress_bar,
-    score_cases,
-)
-from mono_router.lab.intervals import N_RESAMPLES, Z95, _weights, group_codes
-from mono_router.lab.metrics import Labels, case_columns, correctness, labels_of
-from mono_router.records import Case, canonical_json, digest, plain
+from mono_router.decision_table import UNRECORDED, Verdicts
+from mono_router.lab.asking import Bar, patient, progress_bar
+from mono_router.lab.evaluation import Offered, Report, check_unseen, offered_cases, score_cases
+from mono_router.lab.folds import fitted_without, fold_numbers, folded
+from mono_router.lab.intervals import share_intervals
+from mono_router.lab.metrics import SPENT, Labels, labels_of
+from mono_router.lab.picking import Costs as Costs
+from mono_router.lab.picking import Kept, pick_point
+from mono_router.lab.picking import OperatingPoint as OperatingPoint
+from mono_router.lab.replay import Outcomes, Replay
+from mono_router.records import Case, plain
 from mono_router.router import Router, score_key
 from mono_router.settings import Settings
 
@@ -51,47 +48,13 @@ SWEPT = (
     "model_recall_calls",
     "model_calls",
     "input_tokens",
+    "cache_write_tokens",
+    "cache_read_tokens",
     "output_tokens",
+    "cost_usd",
 )
 """Metrics of every combination, in the frame's order."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Costs:
-    """Price of each kind of error and of each call, in any one unit.
-
-    >>> Costs(wrong_tool=5, missed_tool=1).wrong_tool
-    5
-    """
-
-    wrong_tool: float = 1.0
-    """A tool was called and another was right."""
-    missed_tool: float = 1.0
-    """No tool was called and one was right (rejections and errors too)."""
-    false_tool: float = 1.0
-    """A tool was called and none was right."""
-    wrong_write: float = 0.0
-    """Added where a wrong or false call writes."""
-    ask: float = 0.0
-    """The user is asked to choose or to say more."""
-    recall_call: float = 0.0
-    """Stage 2 ran."""
-    selection_call: float = 0.0
-    """A model was asked to select."""
-    token: float = 0.0
-    """One input or output token."""
-
-
-@dataclass(frozen=True)
-class _Outcomes:
-    """What a sweep keeps of one combination, per case."""
-
-    correct: NDArray[np.bool_]
-    outcome: NDArray[np.int8]
-    wrote: NDArray[np.bool_]
-    recalled: NDArray[np.bool_]
-    selected: NDArray[np.bool_]
-    tokens: NDArray[np.float32] | None
+_TOKENS = [SPENT.index(name) for name in SPENT if name.endswith("_tokens")]
 
 
 def sweep(
@@ -99,9 +62,11 @@ def sweep(
     cases: Sequence[Case],
     grid: Mapping[str, Sequence[Any]],
     *,
-    offered: str = "case",
+    cv: int | None = None,
+    offered: Offered = "case",
     jobs: int | None = None,
     progress: bool | None = None,
+    seed: int = 0,
 ) -> Sweep:
     """Return the metrics of every combination of settings over the cases.
 
@@ -113,17 +78,26 @@ def sweep(
         Dev cases; cases of the test split are refused.
     grid
         Dotted setting name to the values to try, combined jointly.
+    cv
+        Number of folds of groups. A calibrator or selector that was fitted on some of the cases is then
+        fitted anew for each fold without it, so that every case is decided by parts that never saw its
+        group; the frame has the figures over all folds, and how much they differ from fold to fold.
     offered
         As in :func:`~mono_router.evaluate`.
     jobs
-        Threads that ask a model.
+        Processes that score, and threads that ask a model, as in :func:`~mono_router.evaluate`: inside
+        ``joblib.parallel_config(backend="dask")`` a cluster scores, once per set of score settings, and
+        every combination is replayed here.
     progress
         Whether to show a bar; default: from 50 combinations.
+    seed
+        Of the folds.
 
     Raises
     ------
     ValueError
-        If the grid is empty or names an unknown setting, or a case is of the test split.
+        If the grid is empty or names an unknown setting, a case is of the test split, or something was
+        fitted on a case and ``cv`` is not given.
 
     >>> from mono_router.catalog import Catalog
     >>> from mono_router.records import Tool
@@ -138,37 +112,22 @@ def sweep(
         raise ValueError(f"case {tested} is of the test split: choose settings on dev, report on test")
     if not grid or any(not len(values) for values in grid.values()):
         raise ValueError("grid must give at least one value to at least one setting")
-    check_unseen(router, kept)
     names = list(grid)
     values_of = [[plain(value) for value in values] for values in grid.values()]
     combinations = [dict(zip(names, values, strict=True)) for values in itertools.product(*values_of)]
-    base = router._given_settings
-    settings = [base.replace(changes) for changes in combinations]
+    settings = [router._given_settings.replace(changes) for changes in combinations]
     labels = labels_of(kept, router.catalog, offered)
-    families: dict[Any, list[int]] = {}
-    for i, one in enumerate(settings):
-        key = (score_key(router.resolved(one)), one.selection.fallback_attempts, one.selection.max_skills)
-        families.setdefault(key, []).append(i)
-    outcomes: list[_Outcomes | None] = [None] * len(settings)
-    rows: list[dict[str, float]] = [{} for _ in settings]
-    sources: list[tuple[Router, TableDecider]] = []
-    home = [0] * len(settings)
+    folds = np.zeros(len(kept), dtype=np.int64) if cv is None else fold_numbers(labels.groups, cv, seed=seed)
     shown = progress if progress is not None else len(settings) >= 50
-    with progress_bar(len(settings), desc="sweep", unit="setting", shown=shown) as advance:
-        for members in families.values():
-            fitted = router.with_settings(settings[members[0]])
-            table = score_cases(fitted, kept, offered, widest=[settings[i] for i in members])
-            decider = TableDecider(table, fitted.calibrator)
-            asks = not table.selector_scores
-            for i in members:
-                resolved = fitted.resolved(settings[i])
-                if asks or resolved.recall.source in ("model", "both"):
-                    fitted.gather(table, resolved, jobs=jobs or 1)
-                verdicts = decider.decide(resolved)
-                rows[i], outcomes[i] = _measure(verdicts, labels)
-                home[i] = len(sources)
-                advance(1)
-            sources.append((fitted, decider))
+    n_folds = int(folds.max()) + 1
+    with progress_bar(len(settings) * n_folds, desc="sweep", unit="setting", shown=shown) as bar:
+        parts = []
+        for fold in range(n_folds):
+            rows = np.flatnonzero(folds == fold)
+            held = [kept[i] for i in rows.tolist()]
+            own = router if cv is None else fitted_without(router, kept, held, offered)
+            check_unseen(own, held)
+            parts.append(_Part.of(own, rows, labels.take(rows), settings, offered, jobs, bar))
     return Sweep(
         router=router,
         labels=labels,
@@ -176,30 +135,128 @@ def sweep(
         grid=dict(zip(names, values_of, strict=True)),
         settings=settings,
         combinations=combinations,
-        rows=rows,
-        outcomes=[o for o in outcomes if o is not None],
-        sources=sources,
-        home=home,
+        parts=parts,
+        cv=cv,
     )
 
 
-def _measure(verdicts: Verdicts, labels: Labels) -> tuple[dict[str, float], _Outcomes]:
-    columns = case_columns(verdicts, labels, arguments=False)
-    row = {}
-    for name in SWEPT:
-        known = columns[name][~np.isnan(columns[name])]
-        row[name] = float(known.mean()) if len(known) else float("nan")
-    row["unrecorded"] = float((verdicts.outcome == UNRECORDED).sum())
-    tokens = columns["input_tokens"] + columns["output_tokens"]
-    kept = _Outcomes(
-        correct=correctness(verdicts, labels),
-        outcome=verdicts.outcome,
-        wrote=verdicts.table.facts.writes[verdicts.tool] & (verdicts.tool >= 0),
-        recalled=verdicts.recalled,
-        selected=verdicts.selection_asked,
-        tokens=np.nan_to_num(tokens).astype(np.float32) if tokens.any() else None,
-    )
-    return row, kept
+@dataclass(frozen=True, kw_only=True)
+class _Part:
+    """The cases of one fold (of all, without folds) under every setting."""
+
+    rows: NDArray[np.intp]
+    """Places of its cases."""
+    replays: list[Replay]
+    home: list[int]
+    """Which of the replays has each setting's evidence."""
+    kept: Kept
+    sums: NDArray[np.float64]
+    """(n_settings, len(SWEPT)), as the counts."""
+    counts: NDArray[np.float64]
+    scoring_s: float
+    """Seconds that scoring took."""
+
+    @classmethod
+    def of(
+        cls,
+        router: Router,
+        rows: NDArray[np.intp],
+        labels: Labels,
+        settings: Sequence[Settings],
+        offered: str,
+        jobs: int | None,
+        bar: Bar,
+    ) -> _Part:
+        families: dict[Any, list[int]] = {}
+        resolved = [router.resolved(one) for one in settings]
+        for i, one in enumerate(resolved):
+            key = (score_key(one), one.selection.fallback_attempts, one.selection.max_skills)
+            families.setdefault(key, []).append(i)
+        shape = (len(settings), len(labels.cases))
+        flags = {name: np.zeros(shape, dtype=bool) for name in ("correct", "wrote", "recalled", "selected")}
+        kept = Kept(outcome=np.zeros(shape, dtype=np.int8), tokens=None, **flags)
+        sums, counts = np.zeros((len(settings), len(SWEPT))), np.zeros((len(settings), len(SWEPT)))
+        replays: list[Replay] = []
+        home = [0] * len(settings)
+        tokens: dict[int, NDArray[np.float32]] = {}
+        scoring_s = 0.0
+        for members in families.values():
+            fitted = router.with_settings(settings[members[0]])
+            wide = [resolved[i] for i in members]
+            started = time.perf_counter()
+            table = score_cases(fitted, labels.cases, offered, widest=wide, jobs=jobs)
+            scoring_s += time.perf_counter() - started
+            replay = Replay(fitted, table, labels, jobs=jobs or 1)
+            # What settings share is kept for one group at a time: neighbours in this order share most.
+            keys = {i: replay.key(resolved[i]) for i in members}
+            places = {key: place for place, key in enumerate(dict.fromkeys(k for k, _ in keys.values()))}
+            last, done = None, -1
+            with patient(fitted, bar):
+                for i in sorted(members, key=lambda i: (places[keys[i][0]], keys[i][1], i)):
+                    if keys[i] != last:
+                        _keep(replay.outcomes(resolved[i]), i, kept, tokens, sums, counts)
+                    else:
+                        _copy(done, i, kept, tokens, sums, counts)
+                    last, done = keys[i], i
+                    home[i] = len(replays)
+                    bar(1)
+            replays.append(replay)
+        if tokens:
+            spent = np.zeros(shape, dtype=np.float32)
+            for i, row in tokens.items():
+                spent[i] = row
+            kept = Kept(**{**vars(kept), "tokens": spent})
+        return cls(
+            rows=rows,
+            replays=replays,
+            home=home,
+            kept=kept,
+            sums=sums,
+            counts=counts,
+            scoring_s=scoring_s,
+        )
+
+    def verdicts(self, i: int, settings: Settings) -> Verdicts:
+        """The verdicts under setting i, replayed."""
+        replay = self.replays[self.home[i]]
+        return replay.decider.decide(replay.router.resolved(settings))
+
+    def outcomes(self, i: int, settings: Settings) -> Outcomes:
+        """What setting i makes of each case."""
+        replay = self.replays[self.home[i]]
+        return replay.outcomes(replay.router.resolved(settings))
+
+
+def _keep(
+    found: Outcomes,
+    i: int,
+    kept: Kept,
+    tokens: dict[int, NDArray[np.float32]],
+    sums: NDArray[np.float64],
+    counts: NDArray[np.float64],
+) -> None:
+    shared = found.shared
+    kept.correct[i], kept.outcome[i], kept.wrote[i] = found.correct, found.outcome, found.wrote
+    kept.recalled[i], kept.selected[i] = shared.recalled, shared.selection_asked
+    if shared.spent is not None:
+        tokens[i] = shared.spent[:, _TOKENS].sum(axis=1).astype(np.float32)
+    one, two = found.sums()
+    sums[i], counts[i] = [one[name] for name in SWEPT], [two[name] for name in SWEPT]
+
+
+def _copy(
+    source: int,
+    i: int,
+    kept: Kept,
+    tokens: dict[int, NDArray[np.float32]],
+    sums: NDArray[np.float64],
+    counts: NDArray[np.float64],
+) -> None:
+    """Setting i decides as another one does: only what it cannot change differs."""
+    for array in (kept.correct, kept.outcome, kept.wrote, kept.recalled, kept.selected, sums, counts):
+        array[i] = array[source]
+    if source in tokens:
+        tokens[i] = tokens[source]
 
 
 class Sweep:
@@ -214,10 +271,8 @@ class Sweep:
         grid: Mapping[str, list[Any]],
         settings: list[Settings],
         combinations: list[dict[str, Any]],
-        rows: list[dict[str, float]],
-        outcomes: list[_Outcomes],
-        sources: list[tuple[Router, TableDecider]],
-        home: list[int],
+        parts: list[_Part],
+        cv: int | None,
     ) -> None:
         self.router = router
         self.labels = labels
@@ -226,71 +281,123 @@ class Sweep:
         """Setting name to the values tried."""
         self.settings = settings
         self.combinations = combinations
-        self._rows = rows
-        self._outcomes = outcomes
-        self._sources = sources
-        self._home = home
+        self.cv = cv
+        """Number of folds, or None."""
+        self._parts = parts
 
     def __len__(self) -> int:
         return len(self.settings)
 
     def __repr__(self) -> str:
-        return f"Sweep({len(self)} settings, {len(self.labels.cases)} cases)"
+        folds = f", {self.cv} folds" if self.cv is not None else ""
+        return f"Sweep({len(self)} settings, {len(self.labels.cases)} cases{folds})"
 
     def _repr_html_(self) -> str:
         from mono_router.html import sweep_html
 
         return sweep_html(self)
 
+    @property
+    def scoring_s(self) -> float:
+        """Seconds that scoring the evidence took; the rest of a sweep is replay."""
+        return sum(part.scoring_s for part in self._parts)
+
+    @cached_property
+    def kept(self) -> Kept:
+        """What every combination made of every case."""
+        if len(self._parts) == 1:
+            return self._parts[0].kept
+        found: dict[str, Any] = {}
+        for name, first in vars(self._parts[0].kept).items():
+            parts = [getattr(part.kept, name) for part in self._parts]
+            if any(part is None for part in parts):
+                found[name] = None
+                continue
+            array = np.empty((len(self), len(self.labels.cases)), dtype=first.dtype)
+            for part, values in zip(self._parts, parts, strict=True):
+                array[:, part.rows] = values
+            found[name] = array
+        return Kept(**found)
+
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """One row per combination, in the grid's order: settings, metrics, tool_accuracy's interval."""
+        """One row per combination, in the grid's order: settings, metrics, tool_accuracy's interval.
+
+        With ``cv`` a metric is that of all cases, each decided by the parts of its fold, and
+        ``tool_accuracy_spread`` is the standard deviation of the folds' figures.
+        """
         import pandas as pd
 
-        rows = [
-            {**combination, **row} for combination, row in zip(self.combinations, self._rows, strict=True)
-        ]
-        frame = pd.DataFrame(rows)
-        low, high = self.interval(np.stack([o.correct for o in self._outcomes]).astype(np.float64))
+        sums = np.sum([part.sums for part in self._parts], axis=0)
+        counts = np.sum([part.counts for part in self._parts], axis=0)
+        means = np.where(counts > 0, sums / np.maximum(counts, 1.0), np.nan)
+        columns = {name: means[:, j] for j, name in enumerate(SWEPT)}
+        columns["unrecorded"] = (self.kept.outcome == UNRECORDED).sum(axis=1).astype(np.float64)
+        frame = pd.concat([pd.DataFrame(self.combinations), pd.DataFrame(columns)], axis=1)
+        low, high = self._accuracy_bounds()
         place = list(frame.columns).index("tool_accuracy") + 1
         frame.insert(place, "tool_accuracy_low", low)
         frame.insert(place + 1, "tool_accuracy_high", high)
+        if self.cv is not None:
+            frame.insert(place + 2, "tool_accuracy_spread", self.by_fold("tool_accuracy").std(axis=1, ddof=1))
         return frame
+
+    def by_fold(self, metric: str) -> NDArray[np.float64]:
+        """Return a swept metric of every combination in each fold, (n_settings, n_folds).
+
+        Raises
+        ------
+        ValueError
+            If the metric was not swept.
+        """
+        if metric not in SWEPT:
+            raise ValueError(f"unknown metric {metric!r}, known: {', '.join(SWEPT)}")
+        place = SWEPT.index(metric)
+        with np.errstate(invalid="ignore"):
+            return np.stack([part.sums[:, place] / part.counts[:, place] for part in self._parts], axis=1)
+
+    def _accuracy_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """95 % bounds of tool_accuracy, as a report of each combination has them."""
+        low, high = np.empty(len(self)), np.empty(len(self))
+        unrecorded = self.kept.outcome == UNRECORDED
+        whole = ~unrecorded.any(axis=1)
+        low[whole], high[whole] = share_intervals(self.kept.correct[whole], self.labels.groups)
+        for i in np.flatnonzero(~whole).tolist():
+            found = self.report(i).metric("tool_accuracy")
+            low[i], high[i] = found.low, found.high
+        return low, high
+
+    def values(self, metric: str) -> NDArray[np.float64]:
+        """Return a swept metric of every combination and case, (n_settings, n_cases), NaN = does not count.
+
+        Raises
+        ------
+        ValueError
+            If the metric was not swept.
+        """
+        if metric not in SWEPT:
+            raise ValueError(f"unknown metric {metric!r}, known: {', '.join(SWEPT)}")
+        found = np.empty((len(self), len(self.labels.cases)))
+        for i, one in enumerate(self.settings):
+            for part in self._parts:
+                found[i, part.rows] = part.outcomes(i, one).column(metric)
+        return found
 
     def verdicts(self, i: int) -> Verdicts:
         """Return the verdicts under combination ``i``, replayed."""
-        fitted, decider = self._sources[self._home[i]]
-        return decider.decide(fitted.resolved(self.settings[i]))
+        return folded([(part.rows, part.verdicts(i, self.settings[i])) for part in self._parts])
 
     def report(self, i: int) -> Report:
         """Return the report of combination ``i``, replayed: nothing is scored or asked again."""
-        fitted, _ = self._sources[self._home[i]]
+        part = self._parts[0]
         return Report(
-            router=fitted.with_settings(self.settings[i]),
+            router=part.replays[part.home[i]].router.with_settings(self.settings[i]),
             labels=self.labels,
             verdicts=self.verdicts(i),
             offered=self.offered,
             n_dropped=0,
             latencies=None,
         )
-
-    def interval(
-        self, values: NDArray[np.float64], weights: NDArray[np.float64] | None = None
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return 95 % bounds of the mean of each row of values (n_settings, n_cases), over groups."""
-        codes, n_groups = group_codes(self.labels.groups)
-        rows = np.ones(values.shape[1]) if weights is None else weights
-        sizes = np.bincount(codes, weights=rows, minlength=n_groups)
-        sums = np.stack([np.bincount(codes, weights=v * rows, minlength=n_groups) for v in values])
-        if n_groups < 2:
-            nothing = np.full(len(values), np.nan)
-            return nothing, nothing
-        drawn = _weights(n_groups, 0, N_RESAMPLES)
-        means = (drawn @ sums.T.astype(np.float32)) / np.maximum(drawn @ sizes.astype(np.float32), 1e-9)[
-            :, None
-        ]
-        low, high = np.quantile(means, [0.025, 0.975], axis=0)
-        return low.astype(np.float64), high.astype(np.float64)
 
     def pareto(self, *, cost: str = "recall_rate", value: str = "tool_accuracy") -> pd.DataFrame:
         """Return the combinations that no other beats in both, by rising cost."""
@@ -327,224 +434,6 @@ class Sweep:
         ValueError
             If both or an unknown objective is given, or every combination does equally.
         """
-        if maximize is not None and costs is not None:
-            raise ValueError("give maximize or costs, not both")
-        maximize = maximize or ("" if costs is not None else "tool_accuracy")
-        weights = self._prior_weights(no_tool_prior)
-        if costs is not None:
-            values = -np.stack([self._cost(o, costs) for o in self._outcomes])
-        else:
-            values = self._values(maximize)
-        reach, spread = self._means(values, weights)
-        feasible = np.ones(len(self), dtype=bool)
-        for name, (sign, bound) in (subject_to or {}).items():
-            if sign not in ("<=", ">="):
-                raise ValueError(f"subject_to {name}: must be '<=' or '>=', got {sign!r}")
-            low, high = self._bounds(name, weights)
-            feasible &= (high <= bound) if sign == "<=" else (low >= bound)
-        objective = maximize if costs is None else "cost"
-        selected = {
-            "objective": objective,
-            "subject_to": {name: list(rule) for name, rule in (subject_to or {}).items()},
-            "no_tool_prior": no_tool_prior,
-            "costs": dataclasses.asdict(costs) if costs is not None else None,
-        }
-        if not feasible.any():
-            wanted = ", ".join(f"{k} {s} {b}" for k, (s, b) in (subject_to or {}).items())
-            reason = f"no setting meets {wanted} at the 95 % bound"
-            return OperatingPoint(settings=None, reason=reason, selected=selected, valid_for=self._hashes())
-        if np.isnan(reach).all():
-            raise ValueError(f"{objective} applies to none of these cases")
-        if len(self) > 1 and np.nanmax(reach) == np.nanmin(reach):
-            raise ValueError(f"every setting has the same {objective}: there is nothing to choose")
-        best = int(np.nanargmax(np.where(feasible, reach, -np.inf)))
-        close = feasible & (reach >= reach[best] - spread[best])
-        frame = self.frame
-        spent = frame["recall_rate"].to_numpy() + 1e-9, frame["model_calls"].to_numpy()
-        order = np.lexsort((np.arange(len(self)), -reach, spent[1], spent[0]))
-        chosen = int(next(i for i in order if close[i]))
-        row = {k: v for k, v in frame.iloc[chosen].to_dict().items() if k not in self.grid}
-        direction = -1.0 if costs is not None else 1.0
-        figures = {
-            "value": direction * float(reach[chosen]),
-            "best": direction * float(reach[best]),
-            "standard_error": float(spread[best]),
-            "n": len(self.labels.cases),
-            "metrics": row,
-        }
-        cheaper = "the cheapest within one standard error of the best"
-        return OperatingPoint(
-            settings=self.settings[chosen],
-            changes=self.combinations[chosen],
-            reason=cheaper if chosen != best else "the best",
-            selected={**selected, **figures},
-            valid_for=self._hashes(),
-            router=self._sources[self._home[chosen]][0],
+        return pick_point(
+            self, maximize=maximize, costs=costs, subject_to=subject_to, no_tool_prior=no_tool_prior
         )
-
-    def _prior_weights(self, prior: float | None) -> NDArray[np.float64]:
-        n = len(self.labels.cases)
-        if prior is None:
-            return np.ones(n)
-        if not 0 < prior < 1:
-            raise ValueError(f"no_tool_prior must be in (0, 1), got {prior}")
-        wants = self.labels.wants_tool
-        share = float((~wants).mean())
-        if share in (0.0, 1.0):
-            raise ValueError("no_tool_prior needs cases with and without a right tool")
-        return np.where(wants, (1 - prior) / (1 - share), prior / share)
-
-    def _values(self, metric: str) -> NDArray[np.float64]:
-        if metric == "tool_accuracy":
-            return np.stack([o.correct for o in self._outcomes]).astype(np.float64)
-        if metric == "recall_rate":
-            return np.stack([o.recalled for o in self._outcomes]).astype(np.float64)
-        if metric not in SWEPT:
-            raise ValueError(f"unknown metric {metric!r}, known: {', '.join(SWEPT)}")
-        return np.stack(
-            [case_columns(self.verdicts(i), self.labels, arguments=False)[metric] for i in range(len(self))]
-        )
-
-    def _means(
-        self, values: NDArray[np.float64], weights: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Weighted mean and its standard error over groups, per combination."""
-        codes, n_groups = group_codes(self.labels.groups)
-        means, errors = np.full(len(values), np.nan), np.zeros(len(values))
-        for i, row in enumerate(values):
-            known = ~np.isnan(row)
-            rows = np.where(known, weights, 0.0)
-            total = rows.sum()
-            if total <= 0:
-                continue
-            filled = np.where(known, row, 0.0)
-            means[i] = (filled * rows).sum() / total
-            residuals = np.bincount(codes, weights=(filled - means[i]) * rows, minlength=n_groups)
-            errors[i] = np.sqrt((residuals**2).sum()) / total
-        return means, errors
-
-    def _bounds(
-        self, name: str, weights: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        means, errors = self._means(self._values(name), weights)
-        return means - Z95 * errors, means + Z95 * errors
-
-    def _cost(self, outcomes: _Outcomes, costs: Costs) -> NDArray[np.float64]:
-        wants = self.labels.wants_tool
-        called = (outcomes.outcome == CODES["call"]) | (outcomes.outcome == CODES["ask"])
-        shown = outcomes.outcome == CODES["ambiguous"]
-        wrong = ~outcomes.correct
-        price = costs.wrong_tool * (wrong & wants & (called | shown))
-        price = price + costs.missed_tool * (wrong & wants & ~called & ~shown)
-        price = price + costs.false_tool * (wrong & ~wants)
-        price = price + costs.wrong_write * (wrong & outcomes.wrote)
-        asks = (outcomes.outcome == CODES["ask"]) | shown
-        price = price + costs.ask * asks + costs.recall_call * outcomes.recalled
-        price = price + costs.selection_call * outcomes.selected
-        if outcomes.tokens is not None:
-            price = price + costs.token * outcomes.tokens
-        return np.asarray(price, dtype=np.float64)
-
-    def _hashes(self) -> dict[str, Any]:
-        encoder = getattr(self.router.retriever, "encoder", None)
-        model = self.router.model
-        return {
-            "catalog": self.router.catalog.hash,
-            "cases": digest(self.labels.cases),
-            "encoder": None if encoder is None else encoder.id,
-            "model": None if model is None else model.name,
-            "prompts": dict(self.router.prompts),
-        }
-
-
-@dataclass
-class OperatingPoint:
-    """Settings that were chosen on dev, with what they are valid for."""
-
-    settings: Settings | None
-    """None where nothing qualified; ``reason`` says why."""
-    reason: str
-    selected: Mapping[str, Any]
-    """Objective, constraints and the figures on the cases it was chosen on: *selected*, no estimate."""
-    valid_for: Mapping[str, Any]
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    """The swept settings and their chosen values."""
-    n_looks: int = 0
-    """How often the point was reported on."""
-    router: Router | None = field(default=None, repr=False, compare=False)
-
-    def report(self, router: Router, cases: Sequence[Case], **options: Any) -> Report:
-        """Return the estimate: the report of these settings on cases that did not choose them.
-
-        Raises
-        ------
-        ValueError
-            If nothing qualified, or the point was chosen on these very cases.
-        """
-        if self.settings is None:
-            raise ValueError(f"there is no operating point: {self.reason}")
-        if digest(list(cases)) == self.valid_for["cases"]:
-            raise ValueError("the point was chosen on these cases: report on others")
-        self.n_looks += 1
-        report = evaluate(router.with_settings(self.settings), cases, **options)
-        report.selected_on = self.valid_for["cases"]
-        return report
-
-    def stale(self, router: Router) -> list[str]:
-        """Return what has changed since the point was chosen: catalog, encoder, model, prompts."""
-        encoder = getattr(router.retriever, "encoder", None)
-        now = {
-            "catalog": router.catalog.hash,
-            "encoder": None if encoder is None else encoder.id,
-            "model": None if router.model is None else router.model.name,
-            "prompts": dict(router.prompts),
-        }
-        return [name for name, value in now.items() if self.valid_for.get(name) != value]
-
-    def save(self, path: str | Path) -> None:
-        """Write the point as JSON."""
-        record = {
-            "schema": 1,
-            "settings": None if self.settings is None else self.settings.to_dict(),
-            "changes": dict(self.changes),
-            "reason": self.reason,
-            "selected": self.selected,
-            "valid_for": self.valid_for,
-            "n_looks": self.n_looks,
-        }
-        Path(path).write_text(canonical_json(_without_nan(record)) + "\n", encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: str | Path) -> OperatingPoint:
-        """Return a saved point; :meth:`stale` tells whether it still fits a router.
-
-        Raises
-        ------
-        ValueError
-            If the file is of a newer schema.
-        """
-        record = json.loads(Path(path).read_text(encoding="utf-8"))
-        if record["schema"] > 1:
-            raise ValueError(f"{path}: schema {record['schema']} is newer than 1")
-        settings = None if record["settings"] is None else Settings().replace(record["settings"])
-        return cls(
-            settings=settings,
-            reason=record["reason"],
-            selected=record["selected"],
-            valid_for=record["valid_for"],
-            changes=record["changes"],
-            n_looks=record["n_looks"],
-        )
-
-    def _repr_html_(self) -> str:
-        from mono_router.html import point_html
-
-        return point_html(self)
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, float) and np.isnan(value):
-        return "nan"
-    if isinstance(value, Mapping):
-        return {key: _without_nan(item) for key, item in value.items()}
-    return [_without_nan(item) for item in value] if isinstance(value, (list, tuple)) else value
