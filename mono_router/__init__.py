@@ -16,6 +16,10 @@ if TYPE_CHECKING:
         LightEncoder,
         SentenceTransformerEncoder,
     )
+    from mono_router.journal.analysis import analyze
+    from mono_router.journal.database import JournalError
+    from mono_router.journal.improvement import gate, propose
+    from mono_router.journal.store import Journal
     from mono_router.lab.calibration import Calibrator
     from mono_router.lab.cases import CasesError, load_cases
     from mono_router.lab.comparison import Comparison, compare
@@ -75,6 +79,8 @@ _HOMES = {
     "Example": "records",
     "Explorer": "lab.explorer",
     "FunctionEncoder": "embedding",
+    "Journal": "journal.store",
+    "JournalError": "journal.database",
     "LexicalRetriever": "lexical",
     "LightEncoder": "embedding",
     "LocalSelector": "local",
@@ -102,6 +108,7 @@ _HOMES = {
     "Trace": "records",
     "TunedEncoder": "adaptation",
     "adapt": "adaptation",
+    "analyze": "journal.analysis",
     "calibration_table": "lab.reliability",
     "compare": "lab.comparison",
     "control_risk": "lab.risk",
@@ -111,9 +118,11 @@ _HOMES = {
     "execute_cases": "lab.sessions",
     "explore": "lab.explorer",
     "find_overlaps": "lab.overlap",
+    "gate": "journal.improvement",
     "load_cases": "lab.cases",
     "load_sessions": "lab.sessions",
     "order_bias": "lab.order_bias",
+    "propose": "journal.improvement",
     "sweep": "lab.tuning",
 }
 
@@ -136,6 +145,8 @@ __all__ = [  # sorted; a test holds it equal to the table above
     "Example",
     "Explorer",
     "FunctionEncoder",
+    "Journal",
+    "JournalError",
     "LexicalRetriever",
     "LightEncoder",
     "LocalSelector",
@@ -163,6 +174,7 @@ __all__ = [  # sorted; a test holds it equal to the table above
     "Trace",
     "TunedEncoder",
     "adapt",
+    "analyze",
     "calibration_table",
     "compare",
     "control_risk",
@@ -172,9 +184,11 @@ __all__ = [  # sorted; a test holds it equal to the table above
     "execute_cases",
     "explore",
     "find_overlaps",
+    "gate",
     "load_cases",
     "load_sessions",
     "order_bias",
+    "propose",
     "sweep",
 ]
 

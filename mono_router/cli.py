@@ -7,8 +7,11 @@ stack trace.
 from __future__ import annotations
 
 import argparse
+import difflib
+import re
 import sys
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from mono_router.commands import conversing, fetching, findings, importing, journaling, lab, routing
 from mono_router.commands.options import GateMissed
@@ -22,6 +25,21 @@ COMMANDS = (
     *fetching.COMMANDS,
     *journaling.COMMANDS,
 )
+
+MOST_LINES = 20
+"""Problems that are printed; a file of another kind has one in every line."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong with the arguments in one line, with the nearest of the choices."""
+
+    def error(self, message: str) -> NoReturn:
+        found = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)$", message)
+        if found:
+            near = difflib.get_close_matches(found[1], re.findall(r"'([^']*)'", found[2]), n=1)
+            hint = f", did you mean {near[0]!r}?" if near else f", choose from {found[2]}"
+            message = f"{message[: found.start()]}unknown {found[1]!r}{hint}"
+        self.exit(2, f"mono-router: {message} (see {self.prog} --help)\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -48,17 +66,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return 0
     except (ValueError, OSError, ImportError, LookupError, TypeError) as error:
-        text = error.args[0] if isinstance(error, KeyError) and error.args else error
-        for line in str(text).splitlines() or [type(error).__name__]:
+        lines = _told(error).splitlines() or [type(error).__name__]
+        for line in lines[:MOST_LINES]:
             print(f"mono-router: {line}", file=sys.stderr)
+        if len(lines) > MOST_LINES:
+            print(f"mono-router: {len(lines) - MOST_LINES} problems more", file=sys.stderr)
         return 2
     return 0
 
 
+def _told(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror.lower()}"
+    return str(error.args[0] if isinstance(error, KeyError) and error.args else error)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="mono-router", description="Route messages to tools, and tune how it is done."
-    )
+    parser = _Parser(prog="mono-router", description="Route messages to tools, and tune how it is done.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
         made = commands.add_parser(

@@ -112,6 +112,10 @@ def _paired(
     ]
     texts = [slot for slot in texts if slot.name not in filled and (slot.required or len(plan.slots) == 1)]
     taken_up = [span for spans in used.values() for span in spans]
+    if answering and texts and _is_bare(message, taken_up):
+        # A bare answer is the value of what was asked for first: "Maria" says to whom, and not what.
+        asked = next((s for s in slots if s.required and s.name not in filled and s.kind in _TEXTS), None)
+        texts = [slot for slot in texts if slot is asked]
     if len(texts) == 1:
         rest = _remainder(message, plan, message.spans + taken_up)
         value = _coerced(texts[0], rest)
@@ -120,6 +124,17 @@ def _paired(
             start = message.text.find(rest)
             taken_up.append((start, start + len(rest)))
     return filled, taken_up
+
+
+def _is_bare(message: Message, taken: Sequence[tuple[int, int]]) -> bool:
+    """Whether what is left of a message is a few words that ask for nothing."""
+    frame = message.stops | message.prepositions
+    left = [
+        token
+        for token in message.tokens
+        if token.text[0].isalnum() and token.norm not in frame and not overlaps(token.start, token.end, taken)
+    ]
+    return len(left) <= 4 and not any(token.verb for token in left)
 
 
 def _floor(slot: Slot, answering: bool) -> float:
@@ -148,7 +163,7 @@ def _remainder(message: Message, plan: Plan, spans: Sequence[tuple[int, int]]) -
         if commas and len(run) - commas[-1] <= 4:
             run = run[: commas[-1]]
         framing = [_frames(message, plan, i) for i in run]
-        while colon is None and framing and framing[0]:
+        while colon is None and framing and framing[0] and not _opens_company(message, run):
             del framing[0], run[0]
         while framing and framing[-1]:
             del framing[-1], run[-1]
@@ -158,6 +173,18 @@ def _remainder(message: Message, plan: Plan, spans: Sequence[tuple[int, int]]) -
             text = message.text[tokens[run[0]].start : tokens[run[-1]].end]
             best = text if len(text) > len(best) else best
     return best
+
+
+_COMPANY = word_set("with con مع")
+
+
+def _opens_company(message: Message, run: Sequence[int]) -> bool:
+    """Whether a noun, of the tool's own words too, opens what is had with somebody: "a meeting with Ana"."""
+    if len(run) < 3 or message.tokens[run[1]].norm not in _COMPANY:
+        return False
+    first = message.tokens[run[0]]
+    small = first.norm in message.stops or first.norm in message.prepositions or first.norm in PRONOUNS
+    return run[0] > 0 and first.text[0].isalnum() and not small
 
 
 _INTO = word_set("to on onto in into a al en إلى الى على في ل ب")
@@ -301,8 +328,11 @@ def _carry_over(message: Message, plan: Plan, memory: Memory, tool: Tool, filled
     last = memory.calls[-1] if memory.calls else None
     if last is None or last.tool != tool.id or len(message.tokens) > 8 or not _FOLLOWING.match(message.text):
         return
+    # "also put eggs on it" makes a request of its own; "and on saturday?" says what changes alone.
+    elliptical = not any(token.verb for token in message.tokens)
     for slot in plan.slots:
-        if slot.name in last.arguments and (slot.kind in ("text", "string") or slot.name not in filled):
+        kept = elliptical and slot.kind in ("text", "string")
+        if slot.name in last.arguments and (kept or slot.name not in filled):
             filled[slot.name] = last.arguments[slot.name]
 
 
@@ -332,7 +362,8 @@ def _leads(message: Message, i: int) -> bool:
     after = message.tokens[i + 1]
     if token.norm == "that":
         return after.norm in _DETERMINERS
-    return after.text[0].isalnum() and not after.verb and after.norm not in message.stops
+    small = after.norm in message.stops and after.norm not in message.articles
+    return after.text[0].isalnum() and not after.verb and not small
 
 
 def _fits(entity: Entity, slot: Slot) -> bool:

@@ -15,6 +15,7 @@ from mono_router.importers import Imported, new_notes, with_fitting_ids
 from mono_router.reading import CatalogError
 
 METHODS = ("get", "head", "options", "post", "put", "patch", "delete", "trace")
+FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 READ_ONLY = ("get", "head", "options")
 GROUPS = {"path": "path", "query": "query", "header": "headers"}
 _ROOT = "#/components/schemas/"
@@ -42,7 +43,9 @@ def read_openapi(source: Any) -> Imported:
     """
     version = str(source.get("openapi", "")) if isinstance(source, Mapping) else ""
     if not version.startswith("3."):
-        raise CatalogError([f"an OpenAPI 3.x document is needed, got openapi {version or 'nothing'!r}"])
+        older = source.get("swagger") if isinstance(source, Mapping) else None
+        got = f"Swagger {older}, convert it first" if older else f"openapi {version or 'nothing'!r}"
+        raise CatalogError([f"an OpenAPI 3.x document is needed, got {got}"])
     return _Document(source).read()
 
 
@@ -95,12 +98,12 @@ class _Document:
         if tags:
             record["skill"] = _skill_id(str(tags[0]))
         if operation.get("deprecated"):
-            self.notes.say(str(name), "is marked as deprecated")
+            self.notes.count(str(name), "is marked as deprecated")
         properties: dict[str, Any] = {}
         required: list[str] = []
         groups: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "headers": {}, "body": {}}
         self._parameters(str(name), item, operation, properties, required, groups)
-        self._body(str(name), operation, properties, required, groups)
+        sent = self._body(str(name), operation, properties, required, groups)
         if properties:
             record["input_schema"] = self._schema(properties, required)
         http: dict[str, Any] = {"method": method.upper(), "url": self._url(path, item, operation, str(name))}
@@ -108,7 +111,8 @@ class _Document:
         auth = self._auth(str(name), operation)
         if auth:
             http["auth"] = auth
-        record["run"] = {"http": http}
+        if sent:
+            record["run"] = {"http": http}
         return record
 
     def _parameters(
@@ -144,20 +148,27 @@ class _Document:
         properties: dict[str, Any],
         required: list[str],
         groups: dict[str, dict[str, Any]],
-    ) -> None:
+    ) -> bool:
+        """Add the fields of the body; False where a call with them cannot be sent from here."""
         if not operation.get("requestBody"):
-            return
+            return True
         body = self.resolved(operation["requestBody"], name)
         content = body.get("content") or {}
         kind = next((k for k in content if re.fullmatch(r"application/(.+\+)?json.*", str(k))), None)
+        sent = kind is not None
         if kind is None:
-            self.notes.say(name, f"left out: a body of {', '.join(map(str, content)) or 'no type'}")
-            return
+            kind = next((k for k in content if str(k).startswith(FORMS)), None)
+            if kind is None:
+                self.notes.count(name, f"left out: a body of {', '.join(map(str, content)) or 'no type'}")
+                return True
+            self.notes.count(
+                name, f"a body of {kind} is not sent from here: its fields are kept, run is left out"
+            )
         schema = self._flattened(content[kind].get("schema") or {}, name)
         fields = schema.get("properties")
         if not isinstance(fields, Mapping) or not fields:
-            self.notes.say(name, "left out: a body that is no object with named properties")
-            return
+            self.notes.count(name, "left out: a body that is no object with named properties")
+            return sent
         needed = schema.get("required") or ()
         for field, sub in fields.items():
             made = field if field not in properties else f"body_{field}"
@@ -165,6 +176,7 @@ class _Document:
             groups["body"][field] = {"argument": made}
             if field in needed and body.get("required", True):
                 required.append(made)
+        return sent
 
     def _flattened(self, schema: Any, name: str) -> dict[str, Any]:
         """An object schema with what it references and joins (``allOf``) drawn into one."""

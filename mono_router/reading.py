@@ -40,7 +40,11 @@ class CatalogError(ValueError):
 def catalog_files(path: Path) -> list[Path]:
     """Return the catalog files of a path, in name order."""
     if path.is_file():
+        if not path.name.endswith((".yaml", ".yml", ".jsonl", ".jsonl.gz", ".json")):
+            raise CatalogError([f"{path}: a catalog is a .yaml or .jsonl[.gz] file, or a folder with one"])
         return [path]
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file or folder")
     single = [path / name for name in ("catalog.yaml", "catalog.jsonl", "catalog.jsonl.gz")]
     found = [p for p in single if p.is_file()][:1]
     found = found or sorted((path / "catalog").glob("*.yaml"))

@@ -45,6 +45,8 @@ def plain(value: Any) -> Any:
     >>> plain(Call(tool="a", arguments={"x": (1, 2)}))
     {'tool': 'a', 'arguments': {'x': [1, 2]}}
     """
+    if value is None or type(value) in (str, int, float, bool):
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Mapping):

@@ -115,12 +115,25 @@ def _openers(words: tuple[str, ...]) -> tuple[tuple[re.Pattern[str], float, bool
     )
 
 
+_WANTING = word_set(
+    "أريد اريد نريد أود اود نود أحب احب ممكن يمكن يمكنك أستطيع أرجو ارجو أرغب لازم ينبغي قبل بعد بدون "
+    "quiero quisiera necesito gustaría espero antes después"
+)
+
+
+def _is_wanted(reading: Reading, start: int) -> bool:
+    """Whether what opens a text there is the "to" of "I want to", «أريد أن»."""
+    place, _ = reading.message.token_range(start, start)
+    near = reading.message.tokens[max(0, place - 1) : place + 1]
+    return any(token.norm in _WANTING for token in near if token.start <= start)
+
+
 def _read_opened(reading: Reading) -> _Read:
     """What "called ...", "about ...", "saying ..." or a colon opens, where the property's name fits."""
     message = reading.message
     for pattern, score, whole in _openers(reading.slot.words):
         match = message.opened(pattern)
-        if match is None:
+        if match is None or _is_wanted(reading, match.start()):
             continue
         start, end = match.end(), len(message.text)
         if not whole:

@@ -14,7 +14,6 @@ from mono_router.dates import TimeSpan, parse_now
 from mono_router.pairing import Found, Reading, runs
 from mono_router.slots import Slot, roots, same_root
 from mono_router.value_words import NEGATIONS, UNITS, stem_set, word_set
-from mono_router.text import normalize
 from mono_router.values import Number, figure, overlaps
 
 _Read = Iterator[Found]
@@ -29,7 +28,11 @@ def _read_enum(reading: Reading) -> _Read:
     for i, word in enumerate(said):
         for phrase, value in slot.options.get(word, ()):
             size = len(phrase)
-            small = size == 1 and len(word) < 3 and tokens[i].text.islower() and not word.isdigit()
+            plain = size == 1 and tokens[i].text.islower() and not word.isdigit()
+            # "una" is no "uña", though both read alike without their marks.
+            small = plain and (
+                len(word) < 3 or (tokens[i].text.isascii() and tokens[i].norm in message.articles)
+            )
             if said[i : i + size] == phrase and not (
                 small and (tokens[i].norm in message.stops or tokens[i].norm in message.prepositions)
             ):
@@ -217,22 +220,22 @@ def _read_number(reading: Reading) -> _Read:
             yield Found(2.5, *match.span(), length / slot.unit, "number")
 
 
-_ARTICLES = frozenset(("un", "una"))
+_ARTICLES = frozenset(("un", "una", "uno"))
 
 
 def _is_article(reading: Reading, number: Number, after: str) -> bool:
-    """Whether "un" or "una" only leads a noun: "una reunión" is no count unless meetings are counted."""
+    """Whether "un", "una" or "uno" only leads a noun: "una reunión" counts nothing else."""
     counted = after in UNITS or after in reading.slot.words or after in reading.slot.hints
     return number.text.lower() in _ARTICLES and bool(after) and after[0].isalpha() and not counted
 
 
 # Arabic says "two hours" in one word.
 _DUALS = {
-    normalize(word): minutes
+    word: minutes
     for said, minutes in (
         ("دقيقتين دقيقتان", 1), ("ساعتين ساعتان", 60), ("يومين يومان", 1440), ("أسبوعين أسبوعان", 10080),
     )
-    for word in said.split()
+    for word in word_set(said)
 }  # fmt: skip
 _HALF = re.compile(
     r"\b(?:(?:an?|one|una?) )?(half an|half|quarter of an|media|cuarto de|نص|نصف|ربع)? ?"

@@ -250,14 +250,16 @@ def overlaps(start: int, end: int, spans: Sequence[tuple[int, int]]) -> bool:
 def _numbers(message: Message) -> Iterator[Number]:
     tokens, text = message.tokens, message.text
     words = cardinals(message.language)
-    if not message.figures and _number_words(message.language).isdisjoint([t.norm for t in tokens]):
+    said = [_number_word(t.norm, words) for t in tokens]
+    if not message.figures and _number_words(message.language).isdisjoint(said):
         return
     i, ended = 0, -1
     while i < len(tokens):
         token, j = tokens[i], i + 1
         value = figure(token.text) if token.text[0].isdecimal() else None
         if value is None:
-            known = token.norm in words or token.norm in TENS or token.norm in SCALES
+            word = _number_word(token.norm, words)
+            known = word in words or word in TENS or word in SCALES
             value, j = _spelled(tokens, i, words) if known else (None, i)
             if value is None:
                 i += 1
@@ -281,6 +283,13 @@ def _numbers(message: Message) -> Iterator[Number]:
         i = j
 
 
+def _number_word(word: str, words: Mapping[str, int]) -> str:
+    """A word, without an Arabic preposition that is written onto a number: «لعشرين دقيقة»."""
+    if len(word) > 4 and word[0] in "لب" and (word[1:] in words or word[1:] in TENS or word[1:] in SCALES):
+        return word[1:]
+    return word
+
+
 @lru_cache(maxsize=4)
 def _number_words(language: str) -> frozenset[str]:
     return frozenset([*cardinals(language), *TENS, *SCALES])
@@ -302,7 +311,7 @@ def _spelled(tokens: Sequence[Token], i: int, words: Mapping[str, int]) -> tuple
     """Value of "two hundred and fifty", and the index behind it."""
     total, current, seen = 0.0, 0.0, False
     while i < len(tokens):
-        word = tokens[i].norm
+        word = _number_word(tokens[i].norm, words)
         small, scale = words.get(word, TENS.get(word)), SCALES.get(word) if word != "k" else None
         if small is not None:
             fits = current % 100 == 0 or (current % 100 >= 20 and small < 10) or small >= 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
@@ -73,7 +74,11 @@ def massive(members: dict[str, str] | None = None) -> bytes:
     texts = {f"data/{locale}.jsonl": lines(*massive_rows(locale, rows)) for locale, rows in MASSIVE.items()}
     texts |= {"LICENSE": "Attribution 4.0\n"} | (members or {})
     packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+    # No time in the archive: the same texts give the same bytes.
+    with (
+        gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as zipped,
+        tarfile.open(fileobj=zipped, mode="w") as archive,
+    ):
         for name, text in texts.items():
             entry = tarfile.TarInfo(f"1.1/{name}")
             entry.size = len(text.encode())

@@ -53,9 +53,7 @@ class Story:
         decision = Decision(outcome=outcome, calls=calls, ranked=order, confidence=confidence)
         query = dataclasses.replace(self.trace.query, message=message)
         trace = dataclasses.replace(self.trace, query=query, decision=decision, scored=None)
-        row = decision_row(
-            request, trace, session_id=session, privacy=privacy or Privacy(), choice=Choice()
-        )
+        row = decision_row(request, trace, session_id=session, privacy=privacy or Privacy(), choice=Choice())
         self.journal.database.insert("decision", [row])
         key = f"{int((START + at + 1) * 1e6):016x}{self.n:016x}"
         if feedback:
@@ -245,7 +243,8 @@ def test_route_likeness_is_one_for_equal_lists(scores: dict[str, float]) -> None
     ("message", "expected"),
     [
         ("that's not what I asked", True), ("wrong", True), ("sorry, I meant tomorrow", True), ("no", True),
-        ("ليس هذا ما أريد", True), ("هذا خطأ", True), ("eso no es lo que quería", True), ("te equivocas", True),
+        ("ليس هذا ما أريد", True), ("هذا خطأ", True), ("eso no es lo que quería", True),
+        ("te equivocas", True),
         ("no smoking room please", False), ("I wanted to ask about my card", False), ("", False),
         ("quería reservar una mesa", False), ("لا تنسى تذكيري", False), ("no hay wifi en la oficina", False),
     ],

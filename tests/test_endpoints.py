@@ -641,8 +641,8 @@ def test_another_services_credential_is_refused_at_load(server: ToolServer, runn
         assert says in runner.problems(tool)
         assert failure(runner, tool).code == "CONFIG_INVALID"
     other = tool_of(server.origin + "/echo", auth={"type": "bearer", "env": "OTHER_KEY"})
-    says = "shop.tool: run.http.auth asks for OTHER_KEY, which the host gives to no origin (auth)"
-    assert runner.problems(other) == [says]
+    says = "shop.tool: run.http.auth asks for OTHER_KEY, which the host gives to no origin"
+    assert runner.problems(other) == [f"{says} (config.yml, auth: {{OTHER_KEY: https://...}})"]
     assert failure(runner, other).code == "CONFIG_INVALID"
     assert len(server.seen) == before
     with pytest.raises(ValueError, match=r"auth\.KEY must be an origin"):

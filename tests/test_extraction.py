@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from typing import Any
@@ -65,6 +66,28 @@ CONTACT = make(
     phone=TEXT,
     email={"type": "string", "format": "email"},
 )
+REMINDER = make("reminders.create", "text", text={**TEXT, "description": "what to do"}, date=DATE)
+LIST = Tool(
+    id="shopping.add_item",
+    title="Add to the shopping list",
+    hints=("añade a la lista de la compra", "أضف إلى قائمة التسوق"),
+    keywords={"المشتريات": 1.0},
+    input_schema={"properties": {"item": {**TEXT, "description": "what to buy"}}, "required": ["item"]},
+)
+MEETING = Tool(
+    id="calendar.create_event",
+    title="Create a meeting",
+    hints=("pon una reunión",),
+    input_schema={
+        "properties": {"title": TEXT, "date": DATE, "duration_minutes": {"type": "integer"}},
+        "required": ["title", "date"],
+    },
+)
+NAILS = make(
+    "salon.book",
+    service={"type": "string", "enum": ["manicure", "massage"], "x-synonyms": {"manicure": ["uñas"]}},
+)
+FILE = make("files.delete", "name", name={**TEXT, "description": "which file, in the user's words"})
 ORDER = make("orders.track", "order_id", order_id={**TEXT, "description": "Code of the order"})
 ALARM = make("alarm.set", "at", at={"type": "string", "format": "date-time"})
 STAY = make(
@@ -167,6 +190,20 @@ CASES = [
     (TIMER, "start a timer of 2 hours", {"minutes": 120}),
     (TIMER, "un temporizador de media hora", {"minutes": 30}),
     (TIMER, "شغل مؤقت ٢٠ دقيقة", {"minutes": 20}),
+    (TIMER, "اضبط مؤقتا لعشرين دقيقة", {"minutes": 20}),
+    (TIMER, "شغل مؤقت ساعتين", {"minutes": 120}),
+    (dataclasses.replace(MESSAGE, hints=("أرسل رسالة",)), "أرسل لها رسالة", {"to": None, "text": None}),
+    (REMINDER, "remind me tomorrow to call the bank", {"text": "call the bank", "date": "2026-03-11"}),
+    (REMINDER, "recuérdame llamar al banco mañana", {"text": "llamar al banco", "date": "2026-03-11"}),
+    (REMINDER, "ذكرني بالاتصال بالبنك غدا", {"text": "الاتصال بالبنك", "date": "2026-03-11"}),
+    (LIST, "أضف الخبز إلى المشتريات", {"item": "الخبز"}),
+    (LIST, "put bread on the list", {"item": "bread"}),
+    (LIST, "añade pan a la lista", {"item": "pan"}),
+    (MEETING, "book a meeting with Juan on friday", {"title": "meeting with Juan", "date": "2026-03-13"}),
+    (MEETING, "pon una reunión con Juan el viernes", {"title": "reunión con Juan", "duration_minutes": None}),
+    (NAILS, "quiero dejar una reseña", {"service": None}),
+    (NAILS, "quiero las uñas", {"service": "manicure"}),
+    (FILE, "delete the file budget.xlsx", {"name": "budget.xlsx"}),
 ]
 
 
@@ -270,6 +307,40 @@ def test_bare_answer(tool: Tool, given: dict[str, Any], message: str, name: str,
     memory = Memory(turn=1, pending=PastCall(tool=tool.id, arguments=given, turn=1))
     filled = extract(Query(message=message, now=NOW, memory=memory), tool)
     assert filled.arguments[name] == value
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [("Maria", {"to": "Maria"}), ("خالد", {"to": "خالد"})],
+)
+def test_a_bare_name_is_read_once(message: str, expected: dict[str, Any]) -> None:
+    """What answers the first question is no answer to the second as well."""
+    memory = Memory(turn=1, pending=PastCall(tool=MESSAGE.id, arguments={}, turn=1))
+    assert extract(Query(message=message, now=NOW, memory=memory), MESSAGE).arguments == expected
+
+
+@pytest.mark.parametrize("message", ["tomorrow at 5", "mañana a las 5", "غدا الساعة ٥"])
+def test_a_day_and_a_time_are_no_title(message: str) -> None:
+    """Words that were read as a date answer nothing else."""
+    memory = Memory(turn=1, pending=PastCall(tool=MEETING.id, arguments={}, turn=1))
+    filled = extract(Query(message=message, now=NOW, memory=memory), MEETING)
+    assert (filled.arguments, filled.missing) == ({"date": "2026-03-11"}, ("/title",))
+
+
+def test_articles_point_back_to_nothing() -> None:
+    """The "la" of "a la una" and the "that" of a clause bring no place into a call."""
+    memory = Memory(turn=1, entities=(Entity(type="place", value="Sevilla", turn=1),))
+    event = make("calendar.add", "title", title=TEXT, location=TEXT)
+    for message in ("comida el viernes a la una", "note that the code is new"):
+        assert "location" not in extract(Query(message=message, now=NOW, memory=memory), event).arguments
+
+
+def test_a_second_request_takes_no_text_of_the_first() -> None:
+    """ "also put eggs on it" asks for eggs, whatever was asked for before."""
+    last = PastCall(tool=LIST.id, arguments={"item": "milk"}, turn=1)
+    memory = Memory(turn=1, calls=(last,), entities=(Entity(type="item", value="milk", turn=1),))
+    filled = extract(Query(message="also put eggs on it", now=NOW, memory=memory), LIST)
+    assert filled.arguments == {"item": "eggs"}
 
 
 def test_memory_fills_what_the_message_refers_to() -> None:

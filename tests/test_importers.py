@@ -193,8 +193,8 @@ def test_openapi() -> None:
     for text in (
         "get pet: left out: cookie parameter sid",
         "get pet: is no id here, renamed get_pet",
-        "del: is marked as deprecated",
-        "post_photo: left out: a body of image/png",
+        "is marked as deprecated (1 tool, first del)",
+        "left out: a body of image/png (1 tool, first post_photo)",
     ):
         assert text in told
 
@@ -219,7 +219,7 @@ def test_http_tools_of_openapi_can_run() -> None:
         (
             Catalog.from_openapi,
             {"swagger": "2.0"},
-            "an OpenAPI 3.x document is needed, got openapi 'nothing'",
+            "an OpenAPI 3.x document is needed, got Swagger 2.0, convert it first",
         ),
         (
             Catalog.from_openapi,

@@ -20,7 +20,7 @@ def test_what_init_writes_can_be_used(tmp_path: Path, capsys: pytest.CaptureFixt
     folder = tmp_path / "mine"
     assert main(["init", str(folder)]) == 0
     assert sorted(p.name for p in folder.iterdir()) == [
-        "cases.jsonl", "catalog.yaml", "config.yml", "tune.ipynb",
+        "cases.jsonl", "catalog.yaml", "config.yml", "library_tools.py", "tune.ipynb",
     ]  # fmt: skip
     capsys.readouterr()
     assert main(["check", str(folder), "--json"]) == 0

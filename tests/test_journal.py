@@ -228,7 +228,8 @@ def test_evidence_survives_its_text(embedding_router: Router) -> None:
         tools = tools_of(tool_facts(scored.tools))
         again = unpacked(packed(scored), tools)
         for name in (
-            "lexical", "embedding", "lexical_scores", "embedding_scores", "log_odds", "parts", "lexical_scale",
+            "lexical", "embedding", "lexical_scores", "embedding_scores", "log_odds", "parts",
+            "lexical_scale",
             "embedding_scale", "pending", "n_offered", "selector_scores",
         ):  # fmt: skip
             assert getattr(again, name) == getattr(scored.evidence, name), name
@@ -393,7 +394,7 @@ def test_older_rows_are_read_and_newer_ones_refused(journal: Journal, router: Ro
     assert journal.verify() == []
     assert journal.replay(Settings()).n_changed == 0
     journal.database.insert("decision", [signed({**old, "id": "0" * 31 + "2", "schema": 3})])
-    with pytest.raises(JournalError, match="decision 0{31}2 has schema 3, this version reads up to 2"):
+    with pytest.raises(JournalError, match=r"decision 0{31}2 has schema 3, this version reads up to 2"):
         journal.frame()
 
 
@@ -436,7 +437,9 @@ LEAKS = ("Zebra", "Quilt", "4111 1111", "41111111", "٤١١١", "internal.exampl
 def test_sentinels_reach_no_row(text: str, journal: Journal, router: Router) -> None:
     """Secrets in a message, an argument, a session, a note or an error are in no column of any table."""
     trace = router.route(text)
-    secret = Memory(entities=(Entity(type="id", value="Zebra-entity", secret=True),), facts={"k": "Quilt-fact"})
+    secret = Memory(
+        entities=(Entity(type="id", value="Zebra-entity", secret=True),), facts={"k": "Quilt-fact"}
+    )
     traced = router.route("remind me: " + text, memory=secret)
     for one in (trace, traced):
         request = journal.record(one, session_id=text)
@@ -500,7 +503,8 @@ def test_redaction_keeps_what_is_no_secret_and_is_stable(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["reset my password please", "order 123456789012 is late", "at 16:30 on 12/03/2026", "call +34 600 123 456",
+    ["reset my password please", "order 123456789012 is late", "at 16:30 on 12/03/2026",
+     "call +34 600 123 456",
      "I forgot the password for my account", "version 1.2.3", "antidisestablishmentarianism"],
 )  # fmt: skip
 def test_ordinary_messages_are_left_alone(text: str) -> None:
@@ -515,7 +519,9 @@ def test_hostile_text_is_stored_and_nothing_else_happens(journal: Journal, route
     request = journal.record(router.route(EVIL), session_id=EVIL)
     trace = router.route("hello")
     decision = dataclasses.replace(trace.decision, reason=EVIL.replace("\x00", "").replace("\ud800", ""))
-    journal.record(dataclasses.replace(trace, decision=decision, model="m'; REMOVE TABLE note"), session_id="t")
+    journal.record(
+        dataclasses.replace(trace, decision=decision, model="m'; REMOVE TABLE note"), session_id="t"
+    )
     journal.outcome(request, status=EVIL, error=EVIL)
     journal.feedback(request, "down", note=EVIL)
     assert journal.flush() == 0
@@ -535,7 +541,7 @@ def test_hostile_text_is_stored_and_nothing_else_happens(journal: Journal, route
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    """The embedded engine behind a WebSocket on this machine: the client's own protocol, one store for all."""
+    """The embedded engine behind a WebSocket on this machine: the client's own protocol, one store."""
     from surrealdb._surrealdb_ext import SyncEmbeddedDB
     from websockets.sync.server import serve
 

@@ -41,6 +41,7 @@ CORE = {
 # Module to what it may import; a package's name stands for all of its modules.
 ALLOWED: dict[str, set[str]] = {
     "records": set(),
+    "templates": set(),
     "settings": {"records"},
     "documents": set(),
     "schema": {"records"},
@@ -94,9 +95,13 @@ ALLOWED: dict[str, set[str]] = {
     "models": {"models", "records", "catalog", "prompting", "text"},
     "runtime": CORE | {"runtime", "dates", "slots", "values", "value_words"},
     "lab": CORE | {"adaptation", "lab", "heads", "markup"},
-    "journal": {"journal", "records", "settings", "text", "decision"},
-    "journal.improvement": {"journal", "records", "settings", "text", "decision", "catalog", "lab"},
-    "commands": CORE | {"commands", "lab", "runtime", "journal", "importers"},
+    "journal": {"journal", "records", "settings", "schema", "text", "fusion", "decision"},
+    "journal.manifests": {"journal", "records", "catalog", "reading"},
+    "journal.proposal": {"journal", "records", "text", "catalog"},
+    "journal.improvement": {
+        "journal", "records", "settings", "text", "decision", "catalog", "embedding", "local", "router", "lab",
+    },
+    "commands": CORE | {"commands", "lab", "runtime", "journal", "importers", "dates"},
     "cli": {"commands"},
 }  # fmt: skip
 # Results take no drawing with them: these serve others in the lab, or stand at its end.
@@ -105,7 +110,7 @@ LAB_ALLOWED = {
     "lab.intervals": set(),
     "lab.curves": {"lab.evaluation", "lab.picking", "lab.tuning", "lab.intervals", "lab.metrics", "records"},
     "lab.advice": set(),
-    "lab.comparison": {"lab.evaluation", "lab.intervals"},
+    "lab.comparison": {"lab.evaluation", "lab.intervals", "lab.metrics"},
     "lab.confusion": {"text"},
     "lab.drawing": set(),
     "lab.panels": {"markup"},

@@ -13,7 +13,16 @@ from sklearn.metrics import roc_auc_score
 
 from mono_router.catalog import Catalog, wire_name
 from mono_router.lab.evaluation import evaluate
-from mono_router.lab.metrics import MEANS, SPENT, argument_scores, aurc, auroc, ece, same_value
+from mono_router.lab.metrics import (
+    MEANS,
+    SPENT,
+    argument_scores,
+    aurc,
+    auroc,
+    date_score,
+    ece,
+    same_value,
+)
 from mono_router.models.scripted import ScriptedModel
 from mono_router.records import Case, Memory, ModelReply, Tool, Usage
 from mono_router.router import Router
@@ -235,6 +244,39 @@ def test_arguments_mode_and_skills() -> None:
     assert measured(call("c"), asked).metric("ask_accuracy").value == 1.0
     assert measured(call("c", {"x": "1"}), asked).metric("ask_accuracy").value == 0.0
     assert measured(call("c", {"x": 3}), asked).metric("schema_failures").value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("expected", "given_", "score"),
+    [
+        ({"day": "2026-03-11", "at": "17:00"}, {"day": "2026-03-11", "at": "05:00"}, 0.5),
+        ({"day": "2026-03-11", "who": "Ana"}, {"day": "2026-03-11"}, 1.0),
+        ({"day": "2026-03-11"}, {"who": "Ana"}, 0.0),
+        ({"until": "2026-03-11"}, {}, math.nan),
+        ({"days": ["2026-03-11"]}, {"days": ["2026-03-11"]}, 1.0),
+        ({"host_day": "2026-03-11", "who": "Ana"}, {"who": "Ana"}, math.nan),
+    ],
+    ids=["half", "other arguments", "not read", "optional", "a list", "the host's"],
+)
+def test_date_score(expected, given_, score) -> None:
+    """Dates and times alone count, by the format that the schema declares."""
+    properties = {
+        "day": {"type": "string", "format": "date"},
+        "at": {"type": "string", "format": "time"},
+        "until": {"type": "string", "format": "date-time"},
+        "days": {"type": "array", "items": {"type": "string", "format": "date"}},
+        "host_day": {"type": "string", "format": "date"},
+        "who": {"type": "string"},
+    }
+    tool = Tool(id="t", input_schema={"properties": properties}, system_arguments=("host_day",))
+    case = Case(
+        id="1",
+        message="m",
+        expected_tools=("t",),
+        expected_arguments=expected,
+        optional_arguments=("until",),
+    )
+    assert date_score(case, given_, tool) == pytest.approx(score, nan_ok=True)
 
 
 @pytest.mark.parametrize(

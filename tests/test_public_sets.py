@@ -239,7 +239,7 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("name", "file", "content", "message"), BROKEN, ids=lambda v: str(v)[:24])
+@pytest.mark.parametrize(("name", "file", "content", "message"), BROKEN, ids=map(str, range(len(BROKEN))))
 def test_odd_rows_are_named(name: str, file: str, content: bytes, message: str, tmp_path: Path) -> None:
     """A row that is not in the source's format is told by file and line, and nothing is written."""
     with pytest.raises(SourceError, match=message):

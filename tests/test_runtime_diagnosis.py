@@ -29,6 +29,8 @@ class _Weather(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.headers.get("authorization") != f"Bearer {KEY}":
             self._answer(401, b'{"error": "no"}')
+        elif self.path.startswith("/refusing"):
+            self._answer(422, b'{"error": "sentinel-of-the-service"}')
         elif self.path.startswith("/broken"):
             self._answer(500, b'{"error": "sentinel-of-the-service"}')
         else:
@@ -105,10 +107,11 @@ def runtime_over(url: str, path: str) -> AgentRuntime:
     ("path", "key", "cause", "code"),
     [
         ("/broken", KEY, "network", "TOOL_SERVER_ERROR"),
+        ("/refusing", KEY, "refused_request", "TOOL_CLIENT_ERROR"),
         ("/v1", "wrong-key-0123", "auth", "AUTH_REJECTED"),
         ("/v1", "", "auth", "AUTH_REQUIRED"),
     ],
-    ids=["broken endpoint", "wrong credential", "no credential"],
+    ids=["broken endpoint", "refused request", "wrong credential", "no credential"],
 )
 def test_four_kinds_of_failure_are_told_apart(service, monkeypatch, path, key, cause, code) -> None:
     """Each planted fault is lost at its own stage, and a misroute is told from a broken tool."""
@@ -132,6 +135,21 @@ def test_four_kinds_of_failure_are_told_apart(service, monkeypatch, path, key, c
     assert losses["selection"].cause == "false_tool"
     assert losses["extraction"].cause == "wrong_value"
     assert (losses["execution"].cause, losses["execution"].detail) == (cause, code)
+
+
+def test_a_tool_that_raises_has_a_cause_of_its_own() -> None:
+    """A function that raises is no matter of configuration, and its reason stays in it."""
+    house = House()
+    house.broken.add("clock.now")
+    with AgentRuntime.create(
+        config={}, router=Router(CATALOG), tools=house.tools, facts={"calendar_id": CALENDAR}, now=NOW
+    ) as runtime:
+        report = evaluate(runtime.router, CASES[:1], offered="catalog")
+        diagnosis = diagnose(report, executions=execute_cases(runtime, report))
+    (loss,) = diagnosis.losses
+    assert (loss.stage, loss.cause, loss.detail) == ("execution", "raised", "TOOL_EXECUTION_FAILED")
+    assert "invoke" in loss.advice
+    assert "sk-broken-1" not in f"{loss}"
 
 
 def test_a_tool_that_works_is_no_loss(service, monkeypatch) -> None:

@@ -157,12 +157,20 @@ NOW = "2026-03-10T09:30:00+01:00[Europe/Madrid]"
         ("quedé con Begoña en Sevilla", {("person", "Begoña"), ("place", "Sevilla")}),
         ("أرسل رسالة لخالد", {("person", "خالد")}),
         ("call maria@example.com about PA-1234", {("email", "maria@example.com"), ("id", "PA-1234")}),
+        ("قهوة مع نجلاء", {("person", "نجلاء")}),
+        ("حوّل ٢٠ يورو إلى شهد", {("person", "شهد")}),
+        ("اكتب لهيثم أنني سأتأخر", {("person", "هيثم")}),
+        ("كلم الأستاذ حاتم", {("person", "حاتم")}),
+        ("plan my trip to Lisbon", set()),
+        ("رحلة إلى روما", set()),
+        ("موعد مع طبيب الأسنان", set()),
+        ("أرسل لها رسالة", set()),
         ("Book a Table", set()),
         ("What time is it in the office?", set()),
     ],
 )
 def test_messages_name_people_places_and_times(message, expected) -> None:
-    """Entities are typed, and a capital alone makes no person."""
+    """Entities are typed; a capital alone makes no person, and in Arabic the place of a word may."""
     assert {(e.type, e.value) for e in from_message(message, NOW)} == expected
 
 

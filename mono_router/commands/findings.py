@@ -7,7 +7,17 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mono_router.commands.options import Command, common, offer, pair, records_of, router_of
+from mono_router.commands.lab import dev_and_test
+from mono_router.commands.options import (
+    Command,
+    cases_of,
+    common,
+    metric_named,
+    offer,
+    pair,
+    records_of,
+    router_of,
+)
 
 if TYPE_CHECKING:
     from mono_router.router import Router
@@ -15,12 +25,11 @@ if TYPE_CHECKING:
 
 
 def _diagnose(arguments: argparse.Namespace) -> None:
-    from mono_router.lab.cases import load_cases
     from mono_router.lab.diagnosis import diagnose
     from mono_router.lab.evaluation import evaluate
 
-    cases = load_cases(arguments.dir, split=arguments.split, language=arguments.language)
     _, router = router_of(arguments)
+    cases = cases_of(arguments, split=arguments.split)
     report = evaluate(router, cases, offered=arguments.offered, latency=False)
     found = diagnose(report)
     frame = found.frame
@@ -46,18 +55,24 @@ def _diagnose(arguments: argparse.Namespace) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> None:
-    from mono_router.lab.cases import load_cases
     from mono_router.lab.comparison import compare
     from mono_router.lab.evaluation import evaluate
 
-    cases = load_cases(arguments.dir, split=arguments.split, language=arguments.language)
+    family = tuple(metric_named(name) for name in arguments.metric or ("tool_accuracy",))
     _, router = router_of(arguments)
+    split = arguments.split
+    if split is None:
+        _, cases, how = dev_and_test(cases_of(arguments))
+        if not cases:
+            raise ValueError(f"{arguments.dir}: compare needs test cases ({how})")
+    else:
+        cases = cases_of(arguments, split=split)
     settings = [changed(router, given) for given in (arguments.before, arguments.after)]
     reports = [
         evaluate(router.with_settings(one), cases, offered=arguments.offered, latency=False)
         for one in settings
     ]
-    change = compare(reports[0], reports[1], family=tuple(arguments.metric or ("tool_accuracy",)))
+    change = compare(reports[0], reports[1], family=family)
     if arguments.json:
         record = {
             "cases": len(reports[0]),
@@ -104,7 +119,9 @@ def _diagnose_options(parser: argparse.ArgumentParser) -> None:
 def _compare_options(parser: argparse.ArgumentParser) -> None:
     common(parser)
     offer(parser)
-    parser.add_argument("--split", default="test", help="cases of this split (test)")
+    parser.add_argument(
+        "--split", help="cases of this split (test; without splits the half that tune tests on)"
+    )
     for side in ("before", "after"):
         parser.add_argument(
             f"--{side}",

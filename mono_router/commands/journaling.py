@@ -145,10 +145,12 @@ def _apply(arguments: argparse.Namespace) -> None:
     else:
         if kept.is_file():
             raise ValueError(f"{file} is applied already, take it back with --undo")
-        record = json.loads(file.read_text(encoding="utf-8"))
+        record = _proposal_record(file)
         verdict = record.get("verdict")
         if not arguments.force and not (verdict and verdict["accepted"]):
             why = "; ".join(verdict["reasons"]) if verdict else "it was never gated"
+            if not record.get("additions"):
+                raise ValueError(f"{file}: proposes nothing")
             raise GateMissed(f"not applied: {why} (--force applies it all the same)")
         proposal = Proposal.from_dict(record, Catalog.load(arguments.dir))
         applied = apply(proposal, arguments.dir)
@@ -159,6 +161,16 @@ def _apply(arguments: argparse.Namespace) -> None:
     else:
         for word, paths in said.items():
             print(f"{word}: {', '.join(paths) or 'nothing'}")
+
+
+def _proposal_record(file: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        record = None
+    if not isinstance(record, dict) or "additions" not in record:
+        raise ValueError(f"{file}: no proposal, `mono-router propose` writes one")
+    return record
 
 
 def _analyze_options(parser: argparse.ArgumentParser) -> None:

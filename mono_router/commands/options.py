@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from mono_router.catalog import Catalog
+    from mono_router.lab.cases import Cases
     from mono_router.records import Encoder
     from mono_router.router import Router
     from mono_router.settings import Settings
@@ -30,6 +32,7 @@ SHOWN = (
     "skill_f1",
     "mode_accuracy",
     "argument_accuracy",
+    "date_accuracy",
     "ask_accuracy",
     "no_tool_auroc",
     "ece",
@@ -74,19 +77,104 @@ def common(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a setting, e.g. candidate_limit=4",
+        help="a setting, e.g. candidate_limit=4 (repeatable)",
     )
 
 
 def offer(parser: argparse.ArgumentParser) -> None:
     """Add what every command that evaluates takes."""
-    parser.add_argument("--offered", choices=("case", "catalog"), default="case")
+    parser.add_argument(
+        "--offered",
+        choices=("case", "catalog"),
+        default="case",
+        help="tools on offer: a case's own candidate_tools where it has some (default), or all",
+    )
     parser.add_argument("--language", help="only cases in this language")
+
+
+def cases_of(arguments: argparse.Namespace, *, split: str | None = None) -> Cases:
+    """Return the cases of a folder that the command line asks for.
+
+    Raises
+    ------
+    ValueError
+        If none is of that split or language; the message names those that there are.
+    """
+    from mono_router.lab.cases import load_cases
+
+    place = Path(arguments.dir)
+    if not place.exists():
+        raise ValueError(f"{place}: no such file or folder")
+    if place.is_file():
+        raise ValueError(f"{place}: a folder with a catalog and cases.jsonl is needed, got a file")
+    cases = load_cases(place)
+    for name, wanted in (("split", split), ("language", arguments.language)):
+        there = sorted({str(getattr(case, name)) for case in cases} - {""})
+        if wanted is not None and wanted not in there:
+            near = difflib.get_close_matches(wanted, there, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(there) or 'none'}"
+            raise ValueError(f"{place}: no case has {name} {wanted!r}, {hint}")
+    language = arguments.language
+    kept = cases.where(
+        lambda c: (split is None or c.split == split) and (language is None or c.language == language)
+    )
+    if not kept:
+        raise ValueError(f"{place}: no case has split {split!r} and language {language!r}")
+    return kept
+
+
+def metric_named(name: str) -> str:
+    """Return the name of a metric that a report can have.
+
+    Raises
+    ------
+    ValueError
+        If there is none of that name; the message has the nearest.
+    """
+    from mono_router.lab.metrics import AGREEMENT, MEANS, WHOLE
+
+    known = [one for one, _ in (*MEANS, *AGREEMENT)] + [*WHOLE, "latency_ms_p50", "latency_ms_p95"]
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+        raise ValueError(f"unknown metric {name!r}, {hint}")
+    return name
+
+
+def limit(option: str, text: str) -> tuple[str, float]:
+    """Return the metric and the number of ``METRIC=VALUE``.
+
+    Raises
+    ------
+    ValueError
+        If it is not of that form, or names no metric.
+    """
+    name, value = pair(text)
+    try:
+        return metric_named(name), float(value)
+    except ValueError as error:
+        why = error if "metric" in str(error) else f"{name} must be a number, got {value!r}"
+        raise ValueError(f"{option}: {why}") from None
+
+
+def writable(option: str, path: str | None) -> None:
+    """Check that a file can be written where it is asked for, before the work is done.
+
+    Raises
+    ------
+    ValueError
+        If its folder is not there.
+    """
+    if path and not Path(path).parent.is_dir():
+        raise ValueError(f"{option} {path}: no folder {Path(path).parent}")
 
 
 def encoder_of(name: str) -> Encoder | None:
     if name == "none":
         return None
+    near = difflib.get_close_matches(name, ("light", "none"), n=1, cutoff=0.7)
+    if name != "light" and near and not Path(name).exists():
+        raise ValueError(f"unknown encoder {name!r}, did you mean {near[0]!r}?")
     from mono_router.embedding import LightEncoder, SentenceTransformerEncoder
 
     return LightEncoder() if name == "light" else SentenceTransformerEncoder(name)

@@ -6,10 +6,13 @@ import argparse
 import json
 from pathlib import Path
 
-from mono_router.commands.options import Command, common, router_of
+from mono_router.commands.options import Command, common, router_of, settings_of
+from mono_router.dates import parse_now
 
 
 def _route(arguments: argparse.Namespace) -> None:
+    if arguments.now is not None:
+        parse_now(arguments.now)
     _, router = router_of(arguments)
     trace = router.route(arguments.message, now=arguments.now)
     if arguments.json:
@@ -33,6 +36,7 @@ def _check(arguments: argparse.Namespace) -> None:
     from mono_router.lab.cases import Cases, load_cases
 
     catalog = Catalog.load(arguments.dir)
+    settings_of(arguments.dir, ())
     try:
         cases = load_cases(arguments.dir) if Path(arguments.dir).is_dir() else Cases()
     except FileNotFoundError:
@@ -70,12 +74,12 @@ def _version(arguments: argparse.Namespace) -> None:
 
 def _route_options(parser: argparse.ArgumentParser) -> None:
     common(parser)
-    parser.add_argument("message")
+    parser.add_argument("message", metavar="MESSAGE", help="what the user says")
     parser.add_argument("--now", help="local date and time with offset, e.g. 2026-03-10T09:30:00+01:00")
 
 
 def _check_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("dir", metavar="DIR")
+    parser.add_argument("dir", metavar="DIR", help="folder with a catalog (and cases), or a catalog file")
 
 
 COMMANDS = (

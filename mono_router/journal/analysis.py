@@ -289,7 +289,7 @@ _NOTHING = Fold()
 
 
 def _resumed(journal: Journal, since: float | str | None, window_s: float, now: float) -> Findings:
-    """Analyse the rows after the kept cursor whose window has closed; store what is found, move the cursor."""
+    """Analyse the rows after the cursor whose window has closed; store the findings, move the cursor."""
     database = journal.database
     text = database.note(NOTE)
     kept = json.loads(text) if text else {}
@@ -322,7 +322,9 @@ def _resumed(journal: Journal, since: float | str | None, window_s: float, now: 
 def _late_feedback(journal: Journal, after: str, cursor: str) -> list[Finding]:
     """Thumbs down that came since the last run for decisions that were analysed before."""
     database = journal.database
-    rows = database.query("SELECT request, note FROM feedback WHERE at > $last AND value = 'down'", last=after)
+    rows = database.query(
+        "SELECT request, note FROM feedback WHERE at > $last AND value = 'down'", last=after
+    )
     found = []
     for row in rows:
         if row["request"] > cursor:

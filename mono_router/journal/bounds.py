@@ -10,8 +10,8 @@ Z95_ONE_SIDED = 1.6448536269514722
 def paired_lower_bound(better: float, worse: float, n: float, *, z: float = Z95_ONE_SIDED) -> float:
     """Return the one-sided lower bound of a paired difference of shares, (better - worse) / n.
 
-    Tango's score interval (1998, Statistics in Medicine 17, 891-908, eq. 8): unlike the normal one it knows that
-    few pairs without any change prove little. Groups that count as one case may change by a fraction.
+    Tango's score interval (1998, Statistics in Medicine 17, 891-908, eq. 8): unlike the normal one it knows
+    that few pairs without any change prove little. Groups that count as one case may change by a fraction.
 
     Parameters
     ----------

@@ -21,20 +21,24 @@ _OPENS = tuple(
     for phrase in (
         "that's not what, that is not what, that isn't what, that wasn't what, not what I, this is not what, "
         "this isn't what, it's not what, that's wrong, that is wrong, that was wrong, that's not right, "
-        "that is not right, that isn't right, that's not it, that is not it, that's not the, that is incorrect, "
+        "that is not right, that isn't right, that's not it, that is not it, that's not the, "
+        "that is incorrect, "
         "that's incorrect, wrong answer, wrong tool, wrong one, you misunderstood, you got me wrong, "
         "you got it wrong, you got that wrong, you didn't understand, you did not understand, I meant, "
         "eso no es, eso no era, no era eso, no es eso, eso no, no es lo que, no era lo que, no me refería, "
-        "me refería, no quise decir, quise decir, quería decir, te equivocas, te has equivocado, te equivocaste, "
+        "me refería, no quise decir, quise decir, quería decir, te equivocas, te has equivocado, "
+        "te equivocaste, "
         "me has entendido mal, me entendiste mal, no me has entendido, no me entendiste, "
-        "ليس هذا, هذا ليس, مش هذا, مو هذا, مش ده, مش كده, هذا خطأ, هذا غلط, لم أقصد, ما قصدت, كنت أقصد, أقصد, "
+        "ليس هذا, هذا ليس, مش هذا, مو هذا, مش ده, مش كده, هذا خطأ, هذا غلط, لم أقصد, ما قصدت, "
+        "كنت أقصد, أقصد, "
         "قصدي, كان قصدي, لم أطلب هذا, ما طلبت هذا, فهمتني غلط, لم تفهمني, ما فهمتني, ليس ما أردت, ليس ما طلبت"
     ).split(",")
 )
 _AFTER_FILLER = tuple(
     normalize(phrase)
     for phrase in (
-        "I mean, I said, I wanted, I was asking, I asked, not that, that's not, that is not, that isn't, wrong, "
+        "I mean, I said, I wanted, I was asking, I asked, not that, that's not, that is not, "
+        "that isn't, wrong, "
         "quería, quiero decir, te pedí, dije, te pregunté, eso no, "
         "كنت أريد, أنا أريد, طلبت, قلت, أنا قلت, ليس"
     ).split(",")
@@ -43,7 +47,8 @@ _WHOLE = frozenset(
     normalize(phrase)
     for phrase in (
         "no, nope, wrong, incorrect, not that, not that one, no not that, try again, wrong again, not this, "
-        "incorrecto, mal, otra vez no, inténtalo de nuevo, así no, لا, كلا, غلط, خطأ, حاول مرة أخرى, لا مش كده"
+        "incorrecto, mal, otra vez no, inténtalo de nuevo, así no, لا, كلا, غلط, خطأ, "
+        "حاول مرة أخرى, لا مش كده"
     ).split(",")
 )
 

@@ -26,8 +26,8 @@ SEPARATOR = "\x1f"
 """Parts the columns of a row that is read as text; no text of a row holds it."""
 
 _TABLES = ("decision", "outcome", "feedback", "finding", "note", "contract")
+# None over decisions: the store holds its keys in memory, and an index on sessions would double them.
 _INDEXES = (
-    ("decision_session", "decision", "session"),
     ("outcome_at", "outcome", "at"),
     ("feedback_at", "feedback", "at"),
 )
@@ -187,7 +187,9 @@ class Database:
             If it fails, whatever the client raises.
         """
         if os.getpid() != self._pid:
-            raise JournalError(f"journal {self.label} was opened before this process was forked: open it anew")
+            raise JournalError(
+                f"journal {self.label} was opened before this process was forked: open it anew"
+            )
         with self._lock:
             if self._handle is None:
                 raise JournalError(f"journal {self.label} is closed")
@@ -217,7 +219,13 @@ class Database:
                 return
 
     def text_pages(
-        self, table: str, columns: Sequence[str], *, after: str = FIRST, until: str = LAST, size: int = 2 * PAGE
+        self,
+        table: str,
+        columns: Sequence[str],
+        *,
+        after: str = FIRST,
+        until: str = LAST,
+        size: int = 2 * PAGE,
     ) -> Iterator[list[list[str]]]:
         """Yield the keys and the given columns of a table as texts, a page at a time.
 

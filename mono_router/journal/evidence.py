@@ -28,8 +28,9 @@ from mono_router.records import (
     canonical_json,
 )
 
-N_FILLED = 3
-"""Likeliest tools whose arguments are kept; what another tool would have asked for is unrecorded."""
+N_FILLED = 1
+"""Likeliest tools whose arguments are read if the route did not: reading costs more than all else of a row.
+What another tool would have asked for is unrecorded, unless it requires nothing."""
 
 
 def tool_facts(tools: Mapping[str, Tool]) -> str:
@@ -97,7 +98,9 @@ def packed(scored: Scored, secrets: Iterable[str] = ()) -> str:
             [None if shown is None else list(shown), list(answer.candidates), answer.error]
             for shown, answer in found
         ]
-        record["tool_chars"] = {name: evidence.tool_chars[name] for name in names if name in evidence.tool_chars}
+        record["tool_chars"] = {
+            name: evidence.tool_chars[name] for name in names if name in evidence.tool_chars
+        }
         record["catalog_chars"] = evidence.catalog_chars
     if scored.calibration is not None:
         record["calibrated"] = True
@@ -108,11 +111,9 @@ def packed(scored: Scored, secrets: Iterable[str] = ()) -> str:
 
 def _packed_fills(evidence: Evidence, tools: Mapping[str, Tool], secrets: Sequence[str]) -> dict[str, Any]:
     """Arguments of the likeliest tools; a tool that needs none needs no record."""
-    odds = [evidence.log_odds or {}, *evidence.parts]
-    likely: dict[str, None] = {}
-    for i, row in enumerate(odds):
-        first = sorted(row, key=lambda name: (-row[name], name))[: N_FILLED if i == 0 else 1]
-        likely.update(dict.fromkeys(first))
+    likely = dict.fromkeys(evidence.filled)  # what the route itself has read
+    row = evidence.log_odds or {}
+    likely.update(dict.fromkeys(sorted(row, key=lambda name: (-row[name], name))[:N_FILLED]))
     found = {}
     for name in likely:
         if tools[name].properties:

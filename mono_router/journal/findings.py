@@ -91,7 +91,9 @@ class Findings:
     @property
     def helped(self) -> tuple[Finding, ...]:
         """Decisions that helped, the least sure ones of each tool, least sure first."""
-        return tuple(sorted((r for r in self.rows if r.kind == "helped"), key=lambda r: (-r.score, r.request)))
+        return tuple(
+            sorted((r for r in self.rows if r.kind == "helped"), key=lambda r: (-r.score, r.request))
+        )
 
     @property
     def frame(self) -> pd.DataFrame:

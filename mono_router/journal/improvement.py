@@ -24,7 +24,7 @@ from mono_router.journal.store import Journal
 from mono_router.lab.comparison import Comparison, compare
 from mono_router.lab.evaluation import Report, evaluate
 from mono_router.local import LocalSelector
-from mono_router.records import Case, digest
+from mono_router.records import Case, Selector, digest
 from mono_router.router import Router
 from mono_router.text import normalize
 
@@ -179,10 +179,12 @@ def over(router: Router, catalog: Catalog) -> Router:
     ValueError
         If it has a retriever or a fitted selector of its own, which belong to its catalog.
     """
-    selector = router.selector
+    selector: Selector | None = router.selector
     if isinstance(selector, LocalSelector):
         if selector.fitted_on:
-            raise ValueError("the router's selector was fitted on cases: build the router over a catalog alone")
+            raise ValueError(
+                "the router's selector was fitted on cases: build the router over a catalog alone"
+            )
         selector = None
     encoder: Any = router.encoder
     if encoder is None and router.retriever is not None:

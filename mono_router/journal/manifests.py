@@ -26,6 +26,10 @@ _INDENTS = ((2, 4, 2), (2, 2, 0), (4, 4, 2), (4, 6, 4), (4, 4, 0))
 """Ways of indenting (mapping, sequence, offset); the one that a file is written in is found by trying."""
 
 
+_WIDTHS = (1_000_000, 100, 80)
+"""Widths at which long lines may have been folded."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Edit:
     """One file before and after."""
@@ -84,8 +88,6 @@ def edited(proposal: Proposal, path: Path) -> tuple[Edit, ...]:
     return tuple(edits)
 
 
-
-
 def _edit_yaml(text: str, mine: Mapping[str, Sequence[Addition]], left: dict[str, Any]) -> str:
     try:
         from ruamel.yaml import YAML
@@ -97,19 +99,23 @@ def _edit_yaml(text: str, mine: Mapping[str, Sequence[Addition]], left: dict[str
         yaml.dump(document, out)
         return out.getvalue()
 
+    lines = set(text.splitlines())
     best: tuple[int, Any, Any] | None = None
-    for mapping, sequence, offset in _INDENTS:
-        yaml = YAML(typ="rt")
-        yaml.preserve_quotes = True
-        yaml.width = 1_000_000
-        yaml.allow_unicode = True
-        yaml.indent(mapping=mapping, sequence=sequence, offset=offset)
-        document = yaml.load(text)
-        again = dumped(yaml, document)
-        changed = 0 if again == text else len(list(difflib.ndiff(text.splitlines(), again.splitlines())))
-        if best is None or changed < best[0]:
-            best = (changed, yaml, document)
-        if changed == 0:
+    for width in _WIDTHS:
+        for mapping, sequence, offset in _INDENTS:
+            yaml = YAML(typ="rt")
+            yaml.preserve_quotes = True
+            yaml.width = width
+            yaml.allow_unicode = True
+            yaml.indent(mapping=mapping, sequence=sequence, offset=offset)
+            document = yaml.load(text)
+            again = dumped(yaml, document)
+            changed = 0 if again == text else 1 + len(lines.symmetric_difference(again.splitlines()))
+            if best is None or changed < best[0]:
+                best = (changed, yaml, document)
+            if changed == 0:
+                break
+        if best is not None and best[0] == 0:
             break
     assert best is not None
     _, yaml, document = best
@@ -184,7 +190,7 @@ def _edit_jsonl(text: str, mine: Mapping[str, Sequence[Addition]], left: dict[st
 
 def unified(edits: Sequence[Edit]) -> str:
     """Return edits as a unified diff."""
-    parts = []
+    parts: list[str] = []
     for edit in edits:
         before, after = edit.before.splitlines(keepends=True), edit.after.splitlines(keepends=True)
         parts.extend(difflib.unified_diff(before, after, f"a/{edit.path}", f"b/{edit.path}", n=2))

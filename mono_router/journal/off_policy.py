@@ -7,8 +7,8 @@ Self-Normalized Estimator for Counterfactual Learning", NIPS 28, eq. 5),
 
     V = sum_i w_i r_i / sum_i w_i,   w_i = 1[wanted action = taken action] / P(taken action),
 
-with an interval over sessions. Nothing that writes is ever explored, and where the wanted action could not
-have been taken there is no estimate.
+with an interval over sessions. Nothing that writes is ever explored: there the estimate keeps what was done,
+and says for how many decisions. Where the wanted action could not have been taken there is no estimate.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from mono_router.settings import FIELDS, Settings
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-BASE = "base"
+BASE, GUARDED = "base", "guarded"
+"""Names of the router's own settings, and of a decision that was not explored since it might write."""
 MIN_EFFECTIVE = 50.0
 """Effective sample size under which an estimate says nothing; a guess."""
 MAX_UNKNOWN = 0.05
@@ -95,8 +96,8 @@ class Randomised:
             raise ValueError(f"explore_rate must be in [0, 1], got {explore_rate}")
         if explore_rate > 0 and not alternatives:
             raise ValueError("explore_rate > 0 needs alternatives")
-        if BASE in alternatives:
-            raise ValueError(f"an alternative cannot be named {BASE!r}")
+        if {BASE, GUARDED} & set(alternatives):
+            raise ValueError(f"an alternative cannot be named {BASE!r} or {GUARDED!r}")
         if not router.selector_scores or router.settings.recall.source in ("model", "both"):
             raise ValueError("only a router that scores every tool without a model can be randomised")
         self.router = router
@@ -110,7 +111,9 @@ class Randomised:
             wrong = [n for n in SCORE_NAMES if settings.get(n) != router.settings.get(n)]
             wrong += [n for n in _CUT if _wider(settings.get(n), router.settings.get(n))]
             if wrong:
-                raise ValueError(f"alternative {name!r}: {wrong[0]} needs scores that the router does not take")
+                raise ValueError(
+                    f"alternative {name!r}: {wrong[0]} needs scores that the router does not take"
+                )
             self.policies[name] = settings
             self._routers[name] = router.with_settings(settings)
         n = len(alternatives)
@@ -149,7 +152,7 @@ class Randomised:
                 assert verdict.decision is not None, "a selector that scores leaves nothing open"
                 decisions[name] = verdict.decision
         if any(self._writes(decision) for decision in decisions.values()):
-            return trace, Choice(policy=BASE, support={action(trace.decision): 1.0})
+            return trace, Choice(policy=GUARDED, support={action(trace.decision): 1.0})
         support: dict[str, float] = {}
         for name, decision in decisions.items():
             support[action(decision)] = support.get(action(decision), 0.0) + self.shares[name]
@@ -195,6 +198,8 @@ class OffPolicy:
     n_uncovered: int = 0
     """Decisions whose wanted action could not have been taken."""
     n_unrecorded: int = 0
+    n_guarded: int = 0
+    """Decisions that were not explored since they might write: what was done there is kept."""
     logged: float = float("nan")
     """Mean reward of what was done."""
     reason: str = ""
@@ -272,7 +277,7 @@ def estimate(
     replayed = journal.replay(settings, since=since, calibration=calibration)
     wanted = {row.request: row for row in replayed.rows}
     earned, weights, sessions = [], [], []
-    unrecorded = uncovered = 0
+    unrecorded = uncovered = guarded = 0
     logged = []
     for rows in journal.pages(since=since):
         for row in rows:
@@ -282,9 +287,12 @@ def estimate(
             if again is None or again.after is None:
                 unrecorded += 1
                 continue
-            target = " ".join((again.after[0], *again.after[1]))
             support: dict[str, float] = json.loads(row["support"])
             taken = " ".join((again.before[0], *again.before[1]))
+            target = " ".join((again.after[0], *again.after[1]))
+            if row["policy"] == GUARDED:
+                guarded += 1
+                target = taken
             if not support:
                 support = {taken: 1.0}
             if support.get(target, 0.0) <= 0:
@@ -299,6 +307,7 @@ def estimate(
         n_sessions=len(set(sessions)),
         n_uncovered=uncovered,
         n_unrecorded=unrecorded,
+        n_guarded=guarded,
         logged=float(np.mean(logged)) if logged else float("nan"),
     )
     return _told(found, np.array(earned), np.array(weights), sessions, min_effective)
@@ -319,8 +328,8 @@ def _told(
     if unknown > MAX_UNKNOWN:
         return dataclasses.replace(
             found,
-            reason=f"no overlap: for {unknown:.0%} of the decisions the wanted action was never possible or is "
-            "not known",
+            reason=f"no overlap: for {unknown:.0%} of the decisions the wanted action was never possible "
+            "or is not known",
         )
     value, low, high, effective = snips(rewards, weights, sessions)
     found = dataclasses.replace(

@@ -63,7 +63,9 @@ class Proposal:
         return iter(self.additions)
 
     def __repr__(self) -> str:
-        kinds = {kind: sum(a.kind == kind for a in self.additions) for kind in ("example", "hint", "boundary")}
+        kinds = {
+            kind: sum(a.kind == kind for a in self.additions) for kind in ("example", "hint", "boundary")
+        }
         counts = ", ".join(f"{n} {kind}s" for kind, n in kinds.items())
         return f"Proposal({counts}, {len(self.unlabelled)} unlabelled)"
 

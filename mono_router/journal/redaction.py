@@ -19,7 +19,7 @@ from mono_router.text import clean
 MAX_TEXT = 4_000
 """Characters of one text field; the rest is cut and marked with an ellipsis."""
 MIN_SECRET = 4
-"""A sensitive argument's value shorter than this is not looked for in other texts: it would match anywhere."""
+"""A sensitive value shorter than this is not looked for in other texts: it would match anywhere."""
 
 MIN_FRAGMENT = 3
 """Characters from which a part of a secret counts as one."""
@@ -60,8 +60,8 @@ _TOLD = re.compile(rf"(?<!\w)(?:{_NAMES})(?P<link>{_LINK})\s*(?P<value>{_VALUE})
 _ORDINARY = frozenset(
     # Words that come after "password" without being one; told apart by being words, without a link.
     "reset change changed forgot forgotten please for and or of to in on at my the a an by with manager "
-    "recovery policy protected is was de del para y o la el mi que por con olvidada من في على و او أو الى إلى "
-    "القديمة الجديدة الجديده".split()
+    "recovery policy protected is was de del para y o la el mi que por con olvidada من في على و او أو الى "
+    "إلى القديمة الجديدة الجديده".split()
 )
 
 

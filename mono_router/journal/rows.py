@@ -238,7 +238,8 @@ def upgraded(row: Mapping[str, Any], table: str = "decision") -> dict[str, Any]:
     schema = row.get("schema")
     if not isinstance(schema, int) or schema > SCHEMA:
         raise JournalError(
-            f"{table} {row.get('id')} has schema {schema}, this version reads up to {SCHEMA}: update mono-router"
+            f"{table} {row.get('id')} has schema {schema}, this version reads up to {SCHEMA}: "
+            "update mono-router"
         )
     found = dict(row)
     if schema < 2 and table == "decision":

@@ -24,7 +24,8 @@ CORRECTIONS = {
         "I need something else", "huh? why would you do that",
     ),
     "ar": (
-        "لا، ليس هذا ما أقصد", "هذا خطأ", "لا", "ليس ما طلبت", "لم تفهمني", "أحتاج شيئا آخر", "ما علاقة هذا بكلامي",
+        "لا، ليس هذا ما أقصد", "هذا خطأ", "لا", "ليس ما طلبت", "لم تفهمني",
+        "أحتاج شيئا آخر", "ما علاقة هذا بكلامي",
     ),
     "es": (
         "no, eso no es lo que quería", "te equivocas", "no", "no me refería a eso", "me has entendido mal",
@@ -171,7 +172,7 @@ def simulate(
 
 
 def _reaction(rng: np.random.Generator, habits: Habits, wants_tool: bool) -> Reaction:
-    """Draw what a user does; who wanted no tool has no other words for it, so the other ways share that part."""
+    """Draw what a user does; for "no tool" there are no other words, so the other ways share that part."""
     reask = habits.reask if wants_tool else 0.0
     silent = 1.0 - habits.reask - habits.correct - habits.down
     shares = np.array([reask, habits.correct, habits.down, silent])

@@ -11,8 +11,9 @@ from __future__ import annotations
 import atexit
 import threading
 import weakref
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from mono_router.journal.database import LAST, Database, JournalError
 from mono_router.journal.evidence import tool_facts
@@ -30,11 +31,6 @@ from mono_router.journal.rows import (
 )
 from mono_router.journal.writer import BATCH, QUEUE, Job, Status, Writer
 from mono_router.records import Trace, canonical_json
-
-if TYPE_CHECKING:
-    pass
-
-ROW_TABLES = ("decision", "outcome", "feedback")
 
 
 class _Shared:
@@ -99,7 +95,9 @@ class Journal(Reader):
         self.privacy = Privacy(messages=messages, key=key.encode() if isinstance(key, str) else key)
         self.url = url
         self._closed = False
-        path = Path(url.partition("://")[2]).expanduser().resolve() if url.startswith("surrealkv://") else None
+        path = (
+            Path(url.partition("://")[2]).expanduser().resolve() if url.startswith("surrealkv://") else None
+        )
         with _open_lock:
             shared = _open.get(path) if path is not None else None
             if shared is not None:
@@ -138,7 +136,7 @@ class Journal(Reader):
         Parameters
         ----------
         choice
-            How the settings were drawn, where they were (see :class:`~mono_router.journal.off_policy.Randomised`).
+            How the settings were drawn, where they were (see ``off_policy.Randomised``).
         """
         shared = self._shared
         request_id = shared.clock.next()
@@ -146,9 +144,7 @@ class Journal(Reader):
 
         def make() -> dict[str, Any]:
             self._note_parts(trace)
-            return decision_row(
-                request_id, trace, session_id=session_id, privacy=self.privacy, choice=picked
-            )
+            return decision_row(request_id, trace, session_id=session_id, privacy=self.privacy, choice=picked)
 
         return request_id if self._put("decision", make) else None
 
@@ -171,9 +167,7 @@ class Journal(Reader):
             ),
         )
 
-    def feedback(
-        self, request_id: str | None, value: Literal["up", "down"], note: str | None = None
-    ) -> None:
+    def feedback(self, request_id: str | None, value: Literal["up", "down"], note: str | None = None) -> None:
         """Take what a user thought of a decision.
 
         Raises
@@ -188,7 +182,7 @@ class Journal(Reader):
         made = _Made(feedback_row, _request(request_id), self._shared.clock.next())
         self._put("feedback", made.given(value=value, note=note))
 
-    def _put(self, table: str, make: Any) -> bool:
+    def _put(self, table: str, make: Callable[[], dict[str, Any]]) -> bool:
         if self._closed:
             return False
         return self._shared.writer.put(Job(table, make))
@@ -199,13 +193,14 @@ class Journal(Reader):
         if scored is None:
             return
         shared = self._shared
-        for name, text in (
-            (f"settings {trace.settings_hash}", lambda: canonical_json(scored.settings.to_dict())),
-            (f"catalog {trace.catalog_hash}", lambda: tool_facts(scored.tools)),
-        ):
-            if name not in shared.noted:
-                shared.database.set_note(name, text())
-                shared.noted.add(name)
+        name = f"settings {trace.settings_hash}"
+        if name not in shared.noted:
+            shared.database.set_note(name, canonical_json(scored.settings.to_dict()))
+            shared.noted.add(name)
+        name = f"catalog {trace.catalog_hash}"
+        if name not in shared.noted:
+            shared.database.set_note(name, tool_facts(scored.tools))
+            shared.noted.add(name)
 
     def flush(self, timeout: float = 30.0) -> int:
         """Wait until everything taken so far is stored; return how many rows were dropped in all.

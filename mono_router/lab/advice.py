@@ -77,6 +77,14 @@ ADVICE: Mapping[str, str] = {
     "asked_in_vain": "The user was asked for what the message gives: see what was not extracted.",
     "not_asked": "A required value is missing and the user was not asked: check required in the schema.",
     "config": "The tool is not configured: check run and the modules that the host allows.",
+    "raised": (
+        "The tool's own code raised: call runtime.invoke with the same arguments; if it fails there too, the "
+        "function is broken, else tighten the schema so that values that it cannot take are refused before."
+    ),
+    "refused_request": (
+        "The service refused the request as wrong: check how arguments map to path, query and body, and "
+        "whether the schema's types, formats and enums are those of the service."
+    ),
     "auth": "The service refused the credential: check auth and its environment variable.",
     "network": "The service was not reached in time: check the endpoint and timeout_ms.",
     "response": "The service answered with what could not be read: check response.select and max_bytes.",

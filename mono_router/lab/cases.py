@@ -121,6 +121,8 @@ def _file(path: Path) -> Path:
     for name in _FILES:
         if (path / name).is_file():
             return path / name
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file or folder")
     raise FileNotFoundError(f"{path}: no cases (looked for a file, {', '.join(_FILES)})")
 
 

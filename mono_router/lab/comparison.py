@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from mono_router.lab.evaluation import Report
 from mono_router.lab.intervals import group_codes, mean_interval
+from mono_router.lab.metrics import COUNTS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,6 +164,9 @@ def _row(before: Report, after: Report, name: str) -> dict[str, Any] | None:
     difference, groups = (two - one)[known], before.labels.groups[known]
     change = mean_interval(difference, groups, share=False)  # a difference, no share of cases
     codes, n_groups = group_codes(groups)
+    low, high = change.low, change.high
+    if name not in COUNTS:
+        low, high = max(-1.0, low), min(1.0, high)  # no share changes by more
     if n_groups == len(difference) and np.isin(difference, (-1.0, 0.0, 1.0)).all():
         p = mcnemar_exact(int((difference > 0).sum()), int((difference < 0).sum()))
     else:
@@ -172,8 +176,8 @@ def _row(before: Report, after: Report, name: str) -> dict[str, Any] | None:
         "before": float(one[known].mean()),
         "after": float(two[known].mean()),
         "change": change.value,
-        "low": change.low,
-        "high": change.high,
+        "low": low,
+        "high": high,
         "p": p,
         "p_holm": float("nan"),
         "n": int(known.sum()),

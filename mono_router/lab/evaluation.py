@@ -9,6 +9,7 @@ asked several times per case: the first asking is the evaluation, the others tel
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -296,7 +297,9 @@ class Report:
         if name in ("latency_ms_p50", "latency_ms_p95"):
             return self._latency(0.5 if name.endswith("p50") else 0.95) if mask is None else NOTHING
         if name not in self.columns:
-            raise ValueError(f"unknown metric {name!r}, known: {', '.join(self.metrics)}")
+            near = difflib.get_close_matches(name, self.metrics, n=1)
+            hint = f"did you mean {near[0]!r}?; " if near else ""
+            raise ValueError(f"unknown metric {name!r}, {hint}known: {', '.join(self.metrics)}")
         values = self.columns[name] if mask is None else self.columns[name][mask]
         return mean_interval(values, groups, share=name not in COUNTS)
 

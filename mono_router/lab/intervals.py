@@ -119,6 +119,8 @@ def mean_interval(
     tops, bottoms = drawn @ sums.astype(np.float64), drawn @ sizes.astype(np.float64)
     means = tops / np.where(bottoms > 0, bottoms, np.nan)
     low, high = widened(np.nanquantile(means, [0.025, 0.975]), value, n_groups)
+    if share and float(values.min()) >= 0.0 and float(values.max()) <= 1.0:
+        low, high = max(0.0, low), min(1.0, high)  # with two or three groups widening leaves the scale
     return Estimate(value, low, high, len(values), n_groups)
 
 

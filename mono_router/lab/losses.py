@@ -250,4 +250,8 @@ def _execution_cause(code: str) -> str:
         return "network"
     if code in ("TOOL_RESPONSE_MALFORMED", "TOOL_OUTPUT_LIMIT"):
         return "response"
+    if code == "TOOL_EXECUTION_FAILED":
+        return "raised"
+    if code == "TOOL_CLIENT_ERROR":
+        return "refused_request"
     return "config"

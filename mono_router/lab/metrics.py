@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from mono_router.branches import CODES
 from mono_router.catalog import Catalog
 from mono_router.decision_table import UNRECORDED, Verdicts
-from mono_router.records import Case
+from mono_router.records import Case, Tool
 from mono_router.schema import is_sensitive, pointer
 
 RECALL_AT = (1, 3, 5, 10)
@@ -38,6 +38,7 @@ MEANS: tuple[tuple[str, str], ...] = (
     ("skill_f1", "F1 of the named skills"),
     ("mode_accuracy", "right execution mode"),
     ("argument_accuracy", "share of expected arguments right, where the tool is"),
+    ("date_accuracy", "share of expected dates and times right, where the tool is"),
     ("argument_exact", "all arguments right and none more, where the tool is"),
     ("ask_accuracy", "asks for what is missing"),
     ("schema_failures", "answers that broke a schema, per message"),
@@ -261,7 +262,14 @@ def _label_columns(
     verdicts: Verdicts, labels: Labels, called: NDArray[np.bool_], correct: NDArray[np.bool_]
 ) -> dict[str, NDArray[np.float64]]:
     n = len(verdicts)
-    names = ("skill_f1", "mode_accuracy", "argument_accuracy", "argument_exact", "ask_accuracy")
+    names = (
+        "skill_f1",
+        "mode_accuracy",
+        "argument_accuracy",
+        "date_accuracy",
+        "argument_exact",
+        "ask_accuracy",
+    )
     columns = {name: np.full(n, np.nan) for name in names}
     table = verdicts.table
     for i, case in enumerate(labels.cases):
@@ -296,6 +304,7 @@ def _label_columns(
         if args and called[i] and correct[i]:
             right, exact = argument_scores(case, given, table.tools[tools[0]].system_arguments)
             columns["argument_accuracy"][i], columns["argument_exact"][i] = right, exact
+            columns["date_accuracy"][i] = date_score(case, given, table.tools[tools[0]])
     return columns
 
 
@@ -310,20 +319,56 @@ def argument_scores(case: Case, given: Mapping[str, Any], hidden: Sequence[str] 
 
     Sensitive and system arguments are left out. An optional argument that was not given does not count.
     """
-    truth = {
-        name: value
-        for name, value in (case.expected_arguments or {}).items()
-        if name not in hidden
-        and not is_sensitive(name)
-        and (name in given or name not in case.optional_arguments)
-    }
-    right = 0
-    for name, value in truth.items():
-        accepted = [value, *case.argument_alternatives.get(name, ())]
-        right += name in given and any(same_value(given[name], option) for option in accepted)
+    truth = _counted(case, given, hidden)
+    right = sum(_is_right(case, given, name) for name in truth)
     surplus = [name for name in given if name not in (case.expected_arguments or {})]
     share = right / len(truth) if truth else float("nan")
     return share, float(right == len(truth) and not surplus)
+
+
+def date_score(case: Case, given: Mapping[str, Any], tool: Tool) -> float:
+    """Return the share of expected dates and times that are right, NaN where the case expects none.
+
+    These are arguments whose schema declares the format date, time or date-time; they are counted as
+    :func:`argument_scores` counts all, so that a date that was not read is wrong.
+
+    >>> properties = {"day": {"format": "date"}, "at": {"format": "time"}}
+    >>> tool = Tool(id="t", input_schema={"properties": properties})
+    >>> truth = {"day": "2026-03-11", "at": "17:00", "who": "Ana"}
+    >>> case = Case(id="1", message="m", expected_tools=("t",), expected_arguments=truth)
+    >>> date_score(case, {"day": "2026-03-11", "who": "Ana"}, tool)
+    0.5
+    """
+    names = [
+        name
+        for name in _counted(case, given, tool.system_arguments)
+        if _format_of(tool.properties.get(name)) in ("date", "time", "date-time")
+    ]
+    return sum(_is_right(case, given, name) for name in names) / len(names) if names else float("nan")
+
+
+def _format_of(schema: Any) -> str:
+    """The format of a property, or of its items."""
+    if not isinstance(schema, Mapping):
+        return ""
+    inner = schema.get("items")
+    return str(schema.get("format") or (inner.get("format") if isinstance(inner, Mapping) else None) or "")
+
+
+def _counted(case: Case, given: Mapping[str, Any], hidden: Sequence[str]) -> list[str]:
+    """Names of the expected arguments that count."""
+    return [
+        name
+        for name in case.expected_arguments or {}
+        if name not in hidden
+        and not is_sensitive(name)
+        and (name in given or name not in case.optional_arguments)
+    ]
+
+
+def _is_right(case: Case, given: Mapping[str, Any], name: str) -> bool:
+    accepted = [(case.expected_arguments or {})[name], *case.argument_alternatives.get(name, ())]
+    return name in given and any(same_value(given[name], option) for option in accepted)
 
 
 def same_value(one: Any, two: Any) -> bool:

@@ -257,9 +257,14 @@ class OperatingPoint:
         Raises
         ------
         ValueError
-            If the file is of a newer schema.
+            If the file holds no point, or one of a newer schema.
         """
-        record = json.loads(Path(path).read_text(encoding="utf-8"))
+        try:
+            record = json.loads(Path(path).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{path}: not JSON: {error}") from None
+        if not isinstance(record, dict) or not isinstance(record.get("schema"), int):
+            raise ValueError(f"{path}: no operating point")
         if record["schema"] > 1:
             raise ValueError(f"{path}: schema {record['schema']} is newer than 1")
         settings = None if record["settings"] is None else Settings().replace(record["settings"])

@@ -210,7 +210,7 @@ MASSIVE_FILES = (
         path=MASSIVE_ARCHIVE,
         url=f"https://amazon-massive-nlu-dataset.s3.amazonaws.com/{MASSIVE_ARCHIVE}",
         n_bytes=40_251_390,
-        # Not computed by us: as ten public projects state it, with the size.
+        # Not computed by us: as several public projects state it, with the size.
         sha256="4cba5faa11c71437928e17cb1b9b3d8b8e727e7ea363a3a9a8045e19c0491577",
     ),
 )

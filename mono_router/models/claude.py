@@ -97,12 +97,12 @@ class AnthropicModel:
         self._attempts = Attempts(
             max_attempts=max_attempts, timeout_s=timeout_s, seed=seed, sleep=sleep, clock=clock
         )
-        credential = _credential(api_key)
-        self._secret = next(iter(credential.values()))
         try:
             import anthropic
         except ImportError:
             raise ImportError("AnthropicModel needs the SDK: pip install 'mono-router[anthropic]'") from None
+        credential = _credential(api_key)
+        self._secret = next(iter(credential.values()))
         self._client = anthropic.Anthropic(
             api_key=credential.get("api_key"),
             auth_token=credential.get("auth_token"),

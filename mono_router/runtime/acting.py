@@ -32,7 +32,7 @@ from mono_router.router import Router
 from mono_router.runtime import mentions
 from mono_router.runtime.config import RuntimeConfig
 from mono_router.runtime.execution import Ran, Runs
-from mono_router.runtime.phrases import argument_names, language_of, say, tool_title
+from mono_router.runtime.phrases import argument_name, argument_names, language_of, say, tool_title
 from mono_router.runtime.results import Fields, Result, ResultError, Status, Tally, routing_debug
 from mono_router.runtime.sessions import Session, Waiting
 from mono_router.runtime.showing import Hidden, reply_text
@@ -44,7 +44,9 @@ MAX_PREFETCH = 3
 class Responder(Protocol):
     """Replies where no tool is right."""
 
-    def reply(self, query: Query, *, facts_to_show: Mapping[str, Any] = ...) -> ModelReply: ...
+    def reply(
+        self, query: Query, *, facts_to_show: Mapping[str, Any] = ..., language: str | None = ...
+    ) -> ModelReply: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,8 +142,22 @@ class Turn:
             return self.say("still_select")
         tool = self.parts.catalog[waiting.tool]
         if waiting.kind == "confirmation":
-            return self.say("still_confirm", title=tool_title(tool))
-        return self.say("back", title=tool_title(tool), names=_asked_for(tool, waiting.arguments))
+            return self.say("still_confirm", title=self.title(tool))
+        return self.say("back", title=self.title(tool), names=self._asked_for(tool, waiting.arguments))
+
+    def title(self, tool: Tool) -> str:
+        """Return how a tool is named in the language of the session."""
+        return tool_title(tool, self.session.language)
+
+    def _asked_for(self, tool: Tool, arguments: Mapping[str, Any]) -> str:
+        open_ = [name for name in tool.required if name not in arguments]
+        return argument_names(tool, open_, self.session.language)
+
+    def _values(self, tool: Tool, shown: Mapping[str, Any]) -> str:
+        """Names and values in brackets, or nothing."""
+        language = self.session.language
+        pairs = [f"{argument_name(tool, name, language)}: {value}" for name, value in shown.items()]
+        return f" ({('، ' if language == 'ar' else ', ').join(pairs)})" if pairs else ""
 
     # --- waiting ----------------------------------------------------------------------------------
 
@@ -155,7 +171,8 @@ class Turn:
         missing = missing_arguments(tool, waiting.arguments)
         self.wait(dataclasses.replace(waiting, kind="input", missing=missing))
         self._mention(tool, waiting.arguments)
-        reply = self.say("missing", title=tool_title(tool), names=_asked_for(tool, waiting.arguments))
+        names = self._asked_for(tool, waiting.arguments)
+        reply = self.say("missing", title=self.title(tool), names=names)
         return self.result(
             "needs_input", reply, tool=tool.id, arguments=dict(waiting.arguments), missing=missing
         )
@@ -166,9 +183,7 @@ class Turn:
         self.wait(dataclasses.replace(waiting, kind="confirmation"))
         self._mention(tool, waiting.arguments)
         shown = self.parts.hidden.of(dict(waiting.arguments), chars=200)
-        values = ", ".join(f"{name}: {value}" for name, value in shown.items())
-        values = f" ({values})" if values else ""
-        reply = self.say("confirm", title=tool_title(tool), values=values)
+        reply = self.say("confirm", title=self.title(tool), values=self._values(tool, shown))
         return self.result("needs_confirmation", reply, tool=tool.id, arguments=dict(waiting.arguments))
 
     def _mention(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
@@ -212,11 +227,18 @@ class Turn:
     def reply_of(self, ran: Ran) -> str:
         """Return what a call gave as a reply."""
         tool = self.parts.catalog[ran.call.tool]
+        written = tool.effects == "write" and isinstance(ran.value, Mapping)
+        if written and ran.value.get("changed") == 0:
+            return self.say("unchanged", title=self.title(tool))
+        row = _row(ran) if written else None
+        if row:
+            values = self._values(tool, self.unsaid().of(row, chars=200))
+            return self.say("done_with", title=self.title(tool), values=values)
         text = reply_text(ran.value, self.unsaid())
         if text.strip():
             return text
         key = "done" if tool.effects == "write" or ran.value is None else "nothing"
-        return self.say(key, title=tool_title(tool))
+        return self.say(key, title=self.title(tool))
 
 
 def needs_confirmation(tool: Tool) -> bool:
@@ -224,8 +246,15 @@ def needs_confirmation(tool: Tool) -> bool:
     return tool.effects == "write" and tool.confirm
 
 
-def _asked_for(tool: Tool, arguments: Mapping[str, Any]) -> str:
-    return argument_names(tool, [name for name in tool.required if name not in arguments])
+def _row(ran: Ran) -> Mapping[str, Any] | None:
+    """What a call wrote, where it gave the row and no text of its own."""
+    sent = [str(value) for value in ran.call.arguments.values()]
+    for name in ("reply", "message", "summary"):
+        # A column that repeats what was sent ("message": "happy birthday") is no answer.
+        if isinstance(ran.value.get(name), str) and ran.value[name] not in sent:
+            return None
+    row = {k: v for k, v in ran.value.items() if k != "changed" and v is not None}
+    return None if len(row) > 10 or any(isinstance(v, (Mapping, list)) for v in row.values()) else row
 
 
 def _leaves(value: Any) -> list[Any]:

@@ -96,13 +96,20 @@ class ConversationResponder:
         self.prompt = load_prompt("conversation", prompt)
         self._system_arguments = catalog.system_arguments
         skills = sorted(catalog.skills.values(), key=lambda skill: (-len(skill.tools), skill.id))
-        self._named = tuple(_name(skill, catalog) for skill in skills[:MAX_NAMED])
+        self._named = {
+            language: tuple(_name(skill, catalog, language) for skill in skills[:MAX_NAMED])
+            for language in _HELLO
+        }
         told = [_line(skill.description or skill.id) for skill in skills[:max_capabilities]]
         self.system = f"{self.prompt.text}\n\n{tagged('capabilities', told)}"
         """Stable text of every request."""
 
     def reply(
-        self, query: Query, *, facts_to_show: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()
+        self,
+        query: Query,
+        *,
+        facts_to_show: Mapping[str, Any] | Iterable[tuple[str, Any]] = (),
+        language: str | None = None,
     ) -> ModelReply:
         """Return a reply to a message that runs no tool.
 
@@ -113,6 +120,8 @@ class ConversationResponder:
         facts_to_show
             Names and values that the user is waiting to be told, at most eight. One with a sensitive name,
             or that repeats a secret or a session fact of the memory, is left out.
+        language
+            Of a fixed reply: "en", "es" or "ar"; None = that of the message.
 
         Raises
         ------
@@ -120,7 +129,7 @@ class ConversationResponder:
             If the model fails; MODEL_RESPONSE_MALFORMED if its reply holds no text.
         """
         if self.model is None:
-            return ModelReply(text=self._fixed(query.message))
+            return ModelReply(text=self._fixed(query.message, language))
         reply = self.model.complete(self.request(query, facts_to_show=facts_to_show))
         text = reply.text.strip()
         if not text:
@@ -147,16 +156,22 @@ class ConversationResponder:
             case=query.id,
         )
 
-    def _fixed(self, message: str) -> str:
-        language = "es" if _HOLA.search(message[:200]) else guess_language(message)
+    def _fixed(self, message: str, language: str | None) -> str:
+        if language not in _HELLO:
+            language = "es" if _HOLA.search(message[:200]) else guess_language(message)
         start = _HELLO[language] if is_small_talk(message) else _SORRY[language]
-        if not self._named:
+        if not self._named[language]:
             return start
-        return f"{start} {_CAN[language]}{_COMMA[language].join(self._named)}."
+        return f"{start} {_CAN[language]}{_COMMA[language].join(self._named[language])}."
 
 
-def _name(skill: Skill, catalog: Catalog) -> str:
-    """What a user is told that a skill is for."""
+def _name(skill: Skill, catalog: Catalog, language: str) -> str:
+    """What a user is told that a skill is for: its description, or a phrase in the user's own language."""
+    if language != "en":
+        titles = [tool_title(catalog[id_], language) for id_ in skill.tools]
+        said = next((title for title in titles if title.startswith("«")), None)
+        if said is not None:
+            return _line(said)
     alone = len(skill.tools) == 1 and skill.tools[0] == skill.id
     text = tool_title(catalog[skill.id]) if alone else skill.description or skill.id
     return _line(text).rstrip(".؟ ")

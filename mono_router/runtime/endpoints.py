@@ -126,7 +126,7 @@ class HttpRunner:
     def _not_given(self, what: str, name: str, endpoint: Endpoint) -> Iterator[str]:
         given = self._auth.get(name)
         if given is None:
-            yield f"{what} {name}, which the host gives to no origin (auth)"
+            yield f"{what} {name}, which the host gives to no origin (config.yml, auth: {{{name}: https://...}})"
         elif given != endpoint.origin:
             yield f"{what} {name}, which the host gives to another origin"
 

@@ -18,7 +18,7 @@ from mono_router.runtime.phrases import is_agreement, is_refusal, is_small_talk
 from mono_router.schema import check_arguments
 from mono_router.slots import Slot, plan_of
 from mono_router.text import normalize
-from mono_router.value_words import stem_set
+from mono_router.value_words import stem_set, word_set
 from mono_router.values import Message, overlaps, read_message
 
 BARE_WORDS = 3
@@ -40,6 +40,8 @@ _SAYING = stem_set(
     "escribe escríbele pon ponle llama llámalo قل قولي اكتب اكتبي اسمه اسمها سمه"
 )
 """What opens the words that are meant: "tell her that ..."."""
+SAYING = stem_set("text message body content note comment description query question hint")
+"""Names of arguments that take what somebody says, in their own sentences."""
 _KEPT_TYPES = frozenset(("person", "place", "id", "email", "phone", "url"))
 """Types that a later request may take up without a word that points back."""
 
@@ -69,6 +71,23 @@ def visible_memory(memory: Memory, message: str, pending: PastCall | None) -> Me
 def is_question(message: str) -> bool:
     """Return whether a message ends as a question does."""
     return message.rstrip().endswith(("?", "؟")) or "¿" in message
+
+
+_ASKING = word_set(
+    "who whom whose what which when where why how is are was were do does did can could will would "
+    "quién quiénes qué cuál cuáles cuándo dónde adónde cómo cuánto cuánta cuántos cuántas "
+    "من ما ماذا متى أين وين كيف كم لماذا ليش هل مين ايه امتى فين بكم"
+)
+
+
+def is_asking(message: str) -> bool:
+    """Return whether a message is a question that a question word opens, and no value said in doubt.
+
+    >>> [is_asking(m) for m in ("who won in 1998?", "¿quién ganó?", "متى تفتحون؟", "at 5?", "mañana?")]
+    [True, True, True, False, False]
+    """
+    said = normalize(message[:500]).split()[:2]
+    return is_question(message) and any(word in _ASKING for word in said)
 
 
 def is_bare(message: str, now: str | None) -> bool:
@@ -118,11 +137,15 @@ def answered(
         return {}
     if (is_agreement(message) or is_refusal(message)) and "boolean" not in kinds:
         return {}
+    said = any(not SAYING.isdisjoint(slots[name].words) for name in open_ if name in slots)
+    read = read_message(message, now)
+    asks = is_asking(message) or (is_question(message) and len(_own_words(read)) > BARE_WORDS)
+    if asks and not said:
+        return {}  # the year in "who won in 1998?" is no answer to "how many minutes?"
     waiting = PastCall(tool=tool.id, arguments=arguments)
     query = Query(message=message, memory=visible_memory(memory, message, waiting), now=now)
     filled = extract(query, tool).arguments
     new = {name: value for name, value in filled.items() if name not in arguments}
-    read = read_message(message, now)
     new |= _named_options([slots[name] for name in open_ if name in slots and name not in new], read)
     _sort_texts(new, slots, open_, read)
     if not any(name in new for name in open_):
@@ -188,7 +211,7 @@ def _worded(value: str, slot: Slot, read: Message) -> str:
 def _covered(span: tuple[int, int], read: Message) -> bool:
     words = [t for t in read.tokens if span[0] <= t.start < span[1] and t.text[0].isalnum()]
     frame = read.stops | read.prepositions
-    return all(overlaps(t.start, t.end, read.spans) or t.norm in frame for t in words)
+    return bool(words) and all(overlaps(t.start, t.end, read.spans) or t.norm in frame for t in words)
 
 
 def _is_name(value: str, now: str | None) -> bool:

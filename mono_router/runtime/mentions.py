@@ -8,14 +8,14 @@ are never part of a memory that a model or a log sees.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mono_router.records import Entity, Tool
 from mono_router.schema import is_sensitive, valid_date, valid_time
 from mono_router.slots import KINDS, plan_of
 from mono_router.text import identifier_words, normalize
-from mono_router.value_words import stems
+from mono_router.value_words import PRONOUNS, stem_set, stems, word_stem
 from mono_router.values import Message, overlaps, read_message
 
 MAX_CHARS = 200
@@ -37,6 +37,7 @@ _TYPES = {
 _PERSON_CUES = frozenset(
     normalize(word) for word in "with to from by con a de para مع ل الى إلى من عن عند about sobre".split()
 )
+_WEAK_CUES = frozenset(normalize(word) for word in "to a de from ل الى إلى من about sobre عن".split())
 _PLACE_CUES = frozenset(normalize(word) for word in "in at near around en cerca في ب قرب".split())
 # Given names that need no capital and no preposition to be read as a person: the commonest alone.
 GIVEN_NAMES = frozenset(
@@ -52,8 +53,28 @@ GIVEN_NAMES = frozenset(
     سعاد سميرة نادية أمل دعاء رانيا عبير غادة ماريا
     """.split()
 )
+# Arabic has no capitals: a name is told by what stands before it, and by what a name is not.
+_WITH = frozenset(normalize(word) for word in "مع وعند عند".split())
+_TOWARDS = frozenset(normalize(word) for word in "إلى الى من عن".split())
+_SENDING = stem_set(
+    "send tell write call message mail email text transfer give ask remind share invite pay lend "
+    "manda envía escribe llama dile diles avisa transfiere pregunta comparte invita paga dale "
+    "أرسل ارسل أرسلي ابعث ابعت اكتب راسل كلم كلمي اتصل قل أخبر اخبر حول حولي اسأل شارك ادع رسالة رد"
+)
+"""What is done to people: behind these words "to" leads to a person, else often to a place."""
+_ROLES = stem_set(
+    "طبيب طبيبة دكتور مدير مديرة فريق عميل زبون صديق صديقة زميل زميلة شركة مكتب بنك محام محامي مهندس "
+    "مدرس معلم جار أخ أخت أب أم زوج زوجة ابن بنت عائلة أهل ناس أحد شخص كل بعض جميع نفس غير لجنة قسم "
+    "موقع مطعم فندق رقم اسم عنوان بريد كلب قطة موعد اجتماع وقت"
+)
+_ENDINGS = ("ات", "تي", "نا", "هم", "ها", "ين", "ون", "كم")
 _ARABIC_PREFIX = re.compile(r"^(?:و?ل|و|ب|ف)(?=\w{3})")
-_HONORIFICS = frozenset("dr mr mrs ms prof sr sra don doña الدكتور الدكتورة السيد السيدة".split())
+_HONORIFICS = frozenset(
+    normalize(word)
+    for word in (
+        "dr mr mrs ms prof sr sra don doña الدكتور الدكتورة السيد السيدة الأستاذ الأستاذة المهندس الشيخ"
+    ).split()
+)
 
 
 def from_message(text: str, now: str | None) -> tuple[Entity, ...]:
@@ -84,6 +105,7 @@ def _names(message: Message) -> Iterator[Entity]:
     """People and places: by the names list, else by capitals and the preposition before them."""
     taken = message.addresses + message.spans
     used: list[tuple[int, int]] = []
+    sends = not message.stem_set.isdisjoint(_SENDING)
     for phrase in sorted(message.phrases, key=lambda p: (not p.capital, p.start)):
         span = (phrase.start, phrase.end)
         if phrase.quoted or not phrase.capital or overlaps(*span, taken) or overlaps(*span, used):
@@ -104,7 +126,7 @@ def _names(message: Message) -> Iterator[Entity]:
             continue
         elif phrase.cue in _PLACE_CUES:
             yield Entity(type="place", value=value)
-        elif phrase.cue in _PERSON_CUES:
+        elif phrase.cue in _PERSON_CUES and (phrase.cue not in _WEAK_CUES or sends):
             yield Entity(type="person", value=value)
         else:
             continue
@@ -117,6 +139,41 @@ def _names(message: Message) -> Iterator[Entity]:
             yield Entity(type="person", value=token.text)
         elif bare != token.norm and bare in GIVEN_NAMES:
             yield Entity(type="person", value=token.text[len(token.text) - len(bare) :])
+        else:
+            continue
+        used.append((token.start, token.end))
+    for span in _arabic_names(message, taken + used, sends):
+        yield Entity(type="person", value=message.text[span[0] : span[1]])
+
+
+def _arabic_names(
+    message: Message, taken: Sequence[tuple[int, int]], sends: bool
+) -> Iterator[tuple[int, int]]:
+    """Where words stand that their place alone tells to be names: «مع وائل», «أرسل إلى نجلاء»."""
+    if message.language != "ar":
+        return
+    tokens = message.tokens
+    for i, token in enumerate(tokens):
+        follows = token.norm in _WITH or (sends and token.norm in _TOWARDS) or token.norm in _HONORIFICS
+        if follows and i + 1 < len(tokens) and _may_name(message, i + 1, taken):
+            yield tokens[i + 1].start, tokens[i + 1].end
+        onto = sends and i and token.norm[0] == "ل" and token.norm[1:2] != "ل"
+        if onto and not follows and _may_name(message, i, taken, skip=1):
+            yield token.start + 1, token.end
+
+
+def _may_name(message: Message, i: int, taken: Sequence[tuple[int, int]], skip: int = 0) -> bool:
+    """Whether an Arabic word can be a name: indefinite, no function word, no verb, no role of somebody."""
+    token = message.tokens[i]
+    word = token.norm[skip:]
+    if word.isascii() or len(word) < 3 or not word.isalpha() or overlaps(token.start, token.end, taken):
+        return False
+    if word.startswith("ال") or word.endswith(_ENDINGS) or token.text.endswith(("اً", "ًا")):
+        return False
+    small = word in message.stops or word in message.prepositions or word in PRONOUNS
+    after = message.tokens[i + 1].norm if i + 1 < len(message.tokens) else ""
+    # "the doctor of the teeth" is a role; a name with a family name, «خالد العتيبي», is known by its list.
+    return not (small or token.verb or after.startswith("ال") or word_stem(word) in _ROLES)
 
 
 def from_arguments(tool: Tool, arguments: Mapping[str, Any]) -> tuple[Entity, ...]:

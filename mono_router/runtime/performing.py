@@ -14,7 +14,6 @@ from mono_router.runtime.acting import Turn, needs_confirmation
 from mono_router.runtime.execution import Ran
 from mono_router.runtime.filling import visible_memory
 from mono_router.runtime.modes import Agent, AgentEnd, AgentState, agent_state, think, think_request
-from mono_router.runtime.phrases import tool_title
 from mono_router.runtime.results import Result
 from mono_router.runtime.sessions import Waiting
 from mono_router.runtime.showing import bounded, table_text
@@ -52,7 +51,7 @@ class ActingTurn(Turn):
         ran = self.run(call)
         shown = {"tool": tool.id, "arguments": dict(call.arguments)}
         if ran.error is not None:
-            reply = self.say("failed", title=tool_title(tool), names=ran.error.code)
+            reply = self.say("failed", title=self.title(tool), names=ran.error.code)
             return self.failed(ran.error.code, ran.error.message, reply=reply, **shown)
         return self.result("completed", self.reply_of(ran), data=ran.value, **shown)
 
@@ -144,7 +143,7 @@ class ActingTurn(Turn):
         ]
         reads = [*reads, *more][:MAX_PREFETCH]
         done = [self._took(ran) for ran in self.parts.runs.run_side_by_side(reads, **self._context())]
-        writes = [tool_title(catalog[call.tool]) for call in calls if catalog[call.tool].effects == "write"]
+        writes = [self.title(catalog[call.tool]) for call in calls if catalog[call.tool].effects == "write"]
         if not done and not writes:
             text = "agent mode needs a reasoning model: set models.reasoning"
             return self.failed("MODEL_NOT_CONFIGURED", text)
@@ -153,7 +152,7 @@ class ActingTurn(Turn):
     def _table(
         self, done: Sequence[Ran], key: str, not_run: Sequence[str] = (), tool: str | None = None
     ) -> Result:
-        failed = [tool_title(self.parts.catalog[r.call.tool]) for r in done if r.error is not None]
+        failed = [self.title(self.parts.catalog[r.call.tool]) for r in done if r.error is not None]
         missing = [*not_run, *failed]
         parts = [self.say(key), self._texts(done)]
         parts += [self.say("not_run", names=", ".join(missing))] if missing else []
@@ -168,13 +167,13 @@ class ActingTurn(Turn):
         for ran in done:
             if ran.error is None:
                 shown = table_text(bounded(ran.value, hidden, most_chars=8_000)) or "–"
-                texts.append(f"{tool_title(self.parts.catalog[ran.call.tool])}\n{shown}")
+                texts.append(f"{self.title(self.parts.catalog[ran.call.tool])}\n{shown}")
         return "\n\n".join(texts)
 
     def _all_failed(self, done: Sequence[Ran]) -> Result:
         first = done[0]
         assert first.error is not None
-        title = tool_title(self.parts.catalog[first.call.tool])
+        title = self.title(self.parts.catalog[first.call.tool])
         reply = self.say("failed", title=title, names=first.error.code)
         return self.failed(first.error.code, first.error.message, reply=reply, **_of(done))
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from mono_router.records import Tool
 from mono_router.text import STOP_WORDS, guess_language, identifier_words, normalize, words
+from mono_router.value_words import FRAMES
 
 
 def _phrases(text: str) -> frozenset[str]:
@@ -159,11 +161,17 @@ _SMALL = frozenset(word for stop in STOP_WORDS | _FILLERS for word in words(stop
 
 _SAID: Mapping[str, tuple[str, str, str]] = {
     "done": ("Done: {title}.", "Hecho: {title}.", "تم: {title}."),
+    "done_with": ("Done: {title}{values}.", "Hecho: {title}{values}.", "تم: {title}{values}."),
+    "unchanged": (
+        "{title}: I found nothing that fits, so nothing was changed.",
+        "{title}: no encontré nada que encaje, así que no se cambió nada.",
+        "{title}: لم أجد ما يطابق ذلك، فلم يتغير شيء.",
+    ),
     "nothing": ("{title}: nothing found.", "{title}: no hay nada.", "{title}: لا يوجد شيء."),
     "missing": (
         "{title}: I still need {names}.",
-        "{title}: todavía me falta {names}.",
-        "{title}: ما زلت أحتاج إلى {names}.",
+        "{title}: todavía me falta: {names}.",
+        "{title}: ما زلت أحتاج إلى: {names}.",
     ),
     "select": ("Which one do you mean?", "¿Cuál de ellas quieres?", "أيهما تقصد؟"),
     "confirm": (
@@ -174,11 +182,16 @@ _SAID: Mapping[str, tuple[str, str, str]] = {
         "{title}{values}. هذا يغير شيئا: أكده لتنفيذه أو ألغه. الرد في المحادثة ليس تأكيدا.",
     ),
     "cancelled": ("Cancelled: {title}.", "Cancelado: {title}.", "ألغيت: {title}."),
+    "nothing_asked": (
+        "Nothing is waiting for an answer. What can I do for you?",
+        "No hay nada pendiente de respuesta. ¿En qué puedo ayudarte?",
+        "لا يوجد شيء ينتظر جوابا. بماذا أساعدك؟",
+    ),
     "nothing_waits": ("There is nothing to cancel.", "No hay nada que cancelar.", "لا يوجد شيء لإلغائه."),
     "back": (
         "Back to {title}: I still need {names}.",
-        "Volviendo a {title}: todavía me falta {names}.",
-        "نعود إلى {title}: ما زلت أحتاج إلى {names}.",
+        "Volviendo a {title}: todavía me falta: {names}.",
+        "نعود إلى {title}: ما زلت أحتاج إلى: {names}.",
     ),
     "still_confirm": (
         "{title} still waits for its confirmation.",
@@ -223,10 +236,34 @@ def language_of(message: str, before: str = "en") -> str:
     """
     if not any(char.isalpha() for char in message):
         return before
-    found = guess_language(message[:500])
-    short = len(message.split()) <= 2 and message.isascii()
-    # One plain word ("Maria") says nothing about the language; another script does.
-    return before if short and found == "en" else found
+    said = normalize(message[:500]).split()
+    arabic = sum(guess_language(word) == "ar" for word in said)
+    if 2 * arabic >= len(said) and arabic:
+        return "ar"
+    english = sum(word in _ENGLISH for word in said)
+    spanish = sum(word in _SPANISH for word in said) + 2 * bool(_SPANISH_MARKS.search(message[:500]))
+    if english == spanish:
+        # A plain word ("Maria") says nothing about the language, nor does what both languages share.
+        return "en" if before == "ar" and len(said) > 2 else before
+    return "es" if spanish > english else "en"
+
+
+_TOLD = {
+    language: frozenset(word for said in FRAMES[language] for word in said if len(word) > 1)
+    for language in ("en", "es")
+}
+_ENGLISH = (_TOLD["en"] | {"hello", "hi", "thanks", "cancel", "show", "book", "tell"}) - _TOLD["es"]
+_SPANISH = (
+    _TOLD["es"]
+    | frozenset(
+        normalize("buenas buenos buen tardes noches adiós hasta claro adelante anula dime pon").split()
+    )
+) - _TOLD["en"]
+"""Small words that one of the two languages has alone."""
+_OPEN_ENDS = frozenset(
+    word for language in ("es", "ar") for part in FRAMES[language] for word in part if word not in _TOLD["en"]
+)
+_SPANISH_MARKS = re.compile(r"[¿¡ñ]|\b[a-z]*[áéíóú][a-záéíóú]*\b")
 
 
 def say(key: str, language: str, *, title: str = "", names: str = "", values: str = "") -> str:
@@ -240,24 +277,88 @@ def say(key: str, language: str, *, title: str = "", names: str = "", values: st
     return text.format(title=title, names=names, values=values)
 
 
-def tool_title(tool: Tool) -> str:
-    """Return how a tool is named to a user."""
-    return tool.title or identifier_words(tool.id)
+def tool_title(tool: Tool, language: str = "en") -> str:
+    """Return how a tool is named to a user: its title, or what users call it in another language.
+
+    >>> tool = Tool(id="t", title="Send a message", hints=("text someone", "manda un mensaje"))
+    >>> tool_title(tool), tool_title(tool, "es")
+    ('Send a message', '«manda un mensaje»')
+    """
+    title = tool.title or identifier_words(tool.id)
+    if language not in ("es", "ar") or language_of(title) == language:
+        return title
+    named = next((hint for hint in tool.hints if language_of(hint) == language), None)
+    if named is None:
+        return title
+    said = named.split()
+    while len(said) > 1 and normalize(said[-1]) in _OPEN_ENDS:
+        del said[-1]  # "manda un mensaje a"
+    return f"«{' '.join(said)}»"
 
 
-def argument_names(tool: Tool, names: Sequence[str]) -> str:
+# Argument names as people say them; others are shown as the schema has them.
+_NAMES: Mapping[str, tuple[str, str]] = {
+    "text": ("texto", "النص"), "message": ("mensaje", "نص الرسالة"), "title": ("título", "العنوان"),
+    "name": ("nombre", "الاسم"), "to": ("destinatario", "المستلم"), "person": ("persona", "الشخص"),
+    "date": ("fecha", "التاريخ"), "due date": ("fecha límite", "تاريخ الاستحقاق"),
+    "new date": ("nueva fecha", "التاريخ الجديد"), "start date": ("primer día", "أول يوم"),
+    "time": ("hora", "الوقت"), "start": ("hora", "وقت البداية"), "new time": ("nueva hora", "الوقت الجديد"),
+    "amount": ("cantidad", "المبلغ"), "quantity": ("cantidad", "الكمية"), "item": ("artículo", "الصنف"),
+    "minutes": ("minutos", "عدد الدقائق"), "hours": ("horas", "عدد الساعات"),
+    "service": ("servicio", "الخدمة"), "rating": ("puntuación", "التقييم"), "topic": ("tema", "الموضوع"),
+    "email": ("correo", "البريد الإلكتروني"), "phone": ("teléfono", "رقم الهاتف"),
+    "category": ("categoría", "الفئة"), "currency": ("moneda", "العملة"), "city": ("ciudad", "المدينة"),
+    "place": ("lugar", "المكان"), "destination": ("destino", "الوجهة"), "event": ("evento", "الحدث"),
+    "note": ("nota", "الملاحظة"), "query": ("búsqueda", "عبارة البحث"), "channel": ("canal", "الوسيلة"),
+    "target language": ("idioma", "اللغة"), "activity": ("actividad", "النشاط"),
+    "file": ("archivo", "الملف"), "state": ("estado", "الحالة"), "staff": ("profesional", "الموظف"),
+    "location": ("lugar", "المكان"), "reason": ("motivo", "السبب"), "room": ("habitación", "الغرفة"),
+    "recipient": ("destinatario", "المستلم"),
+    "duration minutes": ("duración en minutos", "المدة بالدقائق"), "party size": ("personas", "عدد الأشخاص"),
+    "priority": ("prioridad", "الأولوية"), "recipient name": ("para quién", "اسم المستلم"),
+    "hours before": ("horas antes", "قبل كم ساعة"), "label": ("etiqueta", "الوصف"),
+}  # fmt: skip
+
+
+def argument_name(tool: Tool, name: str, language: str = "en") -> str:
+    """Return how an argument is named to a user.
+
+    >>> argument_name(Tool(id="t"), "due_date"), argument_name(Tool(id="t"), "due_date", "es")
+    ('due date', 'fecha límite')
+    """
+    own = tool.properties.get(name, {})
+    own = own if isinstance(own, Mapping) else {}
+    text = str(own.get("title") or identifier_words(name).lower() or name)
+    known = _NAMES.get(text)
+    return text if known is None or language not in ("es", "ar") else known[language == "ar"]
+
+
+def argument_names(tool: Tool, names: Sequence[str], language: str = "en") -> str:
     """Return arguments as they are asked for: title or name, and the options or what it is.
 
-    >>> tool = Tool(id="t", input_schema={"properties": {"start_date": {"description": "first day"}}})
-    >>> argument_names(tool, ["start_date"])
-    'start date (first day)'
+    >>> properties = {"start_date": {"description": "first day; no time"}}
+    >>> tool = Tool(id="t", input_schema={"properties": properties})
+    >>> argument_names(tool, ["start_date"]), argument_names(tool, ["start_date"], "es")
+    ('start date (first day)', 'primer día')
     """
     shown = []
     for name in names:
         own = tool.properties.get(name, {})
         own = own if isinstance(own, Mapping) else {}
-        text = str(own.get("title") or identifier_words(name).lower() or name)
-        options = [str(option) for option in own.get("enum", ()) if option is not None]
-        what = ", ".join(options) if 0 < len(options) <= 10 else str(own.get("description", ""))
+        text = argument_name(tool, name, language)
+        options = [_option(own, option, language) for option in own.get("enum", ()) if option is not None]
+        # What stands behind a semicolon tells how to read a value, which is no question to a user.
+        what = str(own.get("description", "")).partition(";")[0] if text == argument_name(tool, name) else ""
+        what = ", ".join(options) if 0 < len(options) <= 10 else what
         shown.append(f"{text} ({what})" if 0 < len(what) <= 100 and what.lower() != text else text)
-    return ", ".join(shown)
+    return ("، " if language == "ar" else ", ").join(shown)
+
+
+def _option(schema: Mapping[str, Any], option: Any, language: str) -> str:
+    """A value of an enum as the user's language has it, where the schema's synonyms say."""
+    synonyms = schema.get("x-synonyms")
+    said = synonyms.get(str(option), ()) if isinstance(synonyms, Mapping) else ()
+    said = [word for word in ((said,) if isinstance(said, str) else said) if isinstance(word, str)]
+    if language == "ar":
+        return next((word for word in said if guess_language(word) == "ar"), str(option))
+    return identifier_words(str(option)).lower() or str(option)

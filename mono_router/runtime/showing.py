@@ -130,6 +130,17 @@ def _cell(value: Any) -> str:
     return text if len(text) <= CELL_CHARS else text[: CELL_CHARS - 1] + "…"
 
 
+def _listed(value: Any) -> Any:
+    """A record without empty members, and records alone where all else is their number."""
+    if not isinstance(value, Mapping):
+        return value
+    kept = {name: item for name, item in value.items() if item is not None}
+    lists = [item for item in kept.values() if isinstance(item, list)]
+    if len(kept) == 2 and len(lists) == 1 and len(lists[0]) in kept.values():
+        return lists[0]
+    return kept
+
+
 def reply_text(value: Any, hidden: Hidden) -> str:
     """Return what a tool gave as a reply: its own ``message`` or ``reply`` where it states one."""
     shown = bounded(value, hidden, most_chars=4 * REPLY_CHARS)
@@ -137,5 +148,5 @@ def reply_text(value: Any, hidden: Hidden) -> str:
         for name in ("reply", "message", "summary"):
             if isinstance(shown.get(name), str) and shown[name].strip():
                 return str(shown[name])[:REPLY_CHARS]
-    text = table_text(shown)
+    text = table_text(_listed(shown))
     return text if len(text) <= REPLY_CHARS else text[:REPLY_CHARS] + "…"

@@ -15,6 +15,7 @@ from mono_router.extraction import extract
 from mono_router.records import Call, Decision, ModelError, Query, Tool, Trace
 from mono_router.runtime.acting import waiting_of
 from mono_router.runtime.filling import (
+    SAYING,
     answered,
     from_found,
     is_bare,
@@ -35,6 +36,7 @@ from mono_router.runtime.results import Result
 from mono_router.runtime.sessions import Waiting
 from mono_router.schema import check_arguments, missing_arguments
 from mono_router.slots import plan_of
+from mono_router.value_words import stems
 
 DETOUR = 0.6
 """Confidence at which a message is about another tool than the one that waits; a guess."""
@@ -44,6 +46,8 @@ LITERAL = 0.9
 """Lexical score of a message that is a trigger phrase of a tool."""
 ANSWER = "ANSWER"
 """Reason of a decision that a waiting call was answered; such a decision is not the router's alone."""
+TALK = "TALK"
+"""Reason of a decision that a message only greets, agrees or cancels; such a decision is not the router's."""
 _REJECTED = {
     "MALFORMED_ANSWER": "MODEL_RESPONSE_MALFORMED",
     "TOOL_OUTSIDE_CANDIDATES": "MODEL_TOOL_SELECTION_FAILED",
@@ -75,7 +79,7 @@ class ChatTurn(ActingTurn):
                     return result
             if waiting is not None and waiting.kind == "input":
                 return self._with_pending(waiting)
-            return self._decided(self._recorded(self._routed(self._query())))
+            return self._decided(self._recorded(self._alone()))
         except RouteFailed as failure:
             return self.failed(failure.code, failure.message)
 
@@ -103,7 +107,7 @@ class ChatTurn(ActingTurn):
         """Drop a call that waits."""
         self.session.drop(waiting)
         tools = [waiting.tool] if waiting.tool else list(waiting.options)
-        titles = " / ".join(tool_title(self.parts.catalog[name]) for name in tools)
+        titles = " / ".join(self.title(self.parts.catalog[name]) for name in tools)
         return self.result("completed", self.say("cancelled", title=titles), tool=waiting.tool or None)
 
     def _chosen(self, waiting: Waiting, tool: Tool) -> Result:
@@ -130,10 +134,10 @@ class ChatTurn(ActingTurn):
         new = self._answers(waiting)
         aside = is_small_talk(self.message) or (is_refusal(self.message) and not new)
         if aside:
-            return self._decided(self._recorded(self._routed(self._query())))
+            return self._decided(self._recorded(self._alone()))
         if self.parts.router.selector_scores:
             # What the message is about by itself: a waiting call is no reason to miss another request.
-            alone = self._routed(self._query())
+            alone = self._alone()
             if alone.decision.tool != waiting.tool and (not new or self._is_detour(alone, waiting)):
                 if alone.decision.outcome == "no_tool" and is_bare(self.message, self.now):
                     self._recorded(alone)
@@ -176,14 +180,23 @@ class ChatTurn(ActingTurn):
 
     def _is_sentence(self, trace: Trace, waiting: Waiting) -> bool:
         """Whether a message is more than a value, and confidently about the tool it was routed to."""
-        if is_bare(self.message, self.now):
+        if is_bare(self.message, self.now) and not self._opens_request(trace):
             return False
         tool = self.parts.catalog[waiting.tool]
         open_ = [name for name in tool.required if name not in waiting.arguments]
-        kinds = {slot.name: slot.kind for slot in plan_of(tool).slots}
-        free = len(open_) == 1 and kinds.get(open_[0]) in ("text", "string")
+        slots = {slot.name: slot for slot in plan_of(tool).slots}
+        slot = slots.get(open_[0]) if len(open_) == 1 else None
+        free = slot is not None and slot.kind in ("text", "string") and not SAYING.isdisjoint(slot.words)
         bar = DETOUR_TEXT if free and not is_question(self.message) else DETOUR
         return trace.decision.confidence >= bar
+
+    def _opens_request(self, trace: Trace) -> bool:
+        """Whether a message begins as requests to the tool do that it was routed to: "transfer 20 to Ana"."""
+        tool = self.parts.catalog[trace.decision.calls[0].tool] if trace.decision.calls else None
+        first = stems(self.message[:100])[:1]
+        if tool is None or not first or trace.decision.confidence < DETOUR_TEXT:
+            return False
+        return first[0] in {stems(said)[0] for said in (tool.title, *tool.hints) if stems(said)}
 
     def _filled(self, waiting: Waiting, trace: Trace, new: Mapping[str, Any]) -> Result:
         """Take an answer into the call that waits, and run it once it is whole."""
@@ -221,6 +234,21 @@ class ChatTurn(ActingTurn):
         pending = self.session.pending if waiting is not None else None
         memory = visible_memory(self.session.memory, self.message, pending)
         return Query(message=self.message, memory=memory, now=self.now)
+
+    def _alone(self) -> Trace:
+        """The message routed by itself; what only greets, thanks, agrees or cancels asks for no tool."""
+        trace = self._routed(self._query())
+        said = is_small_talk(self.message) or self._only_answers()
+        if not said or not self.parts.router.selector_scores or trace.lexical.best >= LITERAL:
+            return trace
+        decision = dataclasses.replace(
+            trace.decision, outcome="no_tool", reason=TALK, skills=(), mode=None, calls=(), missing=()
+        )
+        return dataclasses.replace(trace, decision=decision)
+
+    def _only_answers(self) -> bool:
+        """Whether a message only agrees, refuses or cancels, whatever was asked."""
+        return is_agreement(self.message) or is_refusal(self.message) or is_cancel(self.message)
 
     def _routed(self, query: Query, within: tuple[str, ...] | None = None) -> Trace:
         try:
@@ -290,7 +318,7 @@ class ChatTurn(ActingTurn):
             {"number": i, "tool": tool.id, "title": tool_title(tool), "description": tool.description}
             for i, tool in enumerate(options, 1)
         ]
-        lines = [f"{row['number']}. {row['title']}" for row in shown]
+        lines = [f"{i}. {self.title(tool)}" for i, tool in enumerate(options, 1)]
         return self.result("needs_selection", "\n".join([self.say("select"), *lines]), data=shown)
 
     def _no_tool(self) -> Result:
@@ -298,11 +326,16 @@ class ChatTurn(ActingTurn):
         if responder is None:
             text = "no tool fits this message, and conversation is switched off"
             return self.failed("ROUTING_NO_MATCH", text, reply=self.say("no_match"))
+        unmodelled = self.parts.reasoning is None and self.parts.router.model is None
+        if unmodelled and self.session.top is None and self._only_answers():
+            key = "nothing_waits" if is_cancel(self.message) else "nothing_asked"
+            return self.result("completed", self.say(key))
         started = time.perf_counter()
         try:
             waits = self.reminder()
             query = dataclasses.replace(self._query(), memory=self.session.memory)
-            answer = responder.reply(query, facts_to_show={"waiting": waits} if waits else {})
+            shown = {"waiting": waits} if waits else {}
+            answer = responder.reply(query, facts_to_show=shown, language=self.session.language)
         except ModelError as error:
             self.tally.usage += error.usage
             return self.failed(error.code, error.message)
