@@ -50,7 +50,7 @@ C20=veinte;C21=veintiuno|veintiún|veintiuna;C22=veintidós;C23=veintitrés;C24=
 C25=veinticinco;C26=veintiséis;C27=veintisiete;C28=veintiocho;C29=veintinueve;C30=treinta;
 C31=treinta y uno;C40=cuarenta;C50=cincuenta;O1=primero|primer;Ui=minuto|minutos|min;Uh=hora|horas;
 Ud=día|días;Uw=semana|semanas;Uk=fin de semana|finde;Um=mes|meses;Uy=año|años;PA=am|a m;PP=pm|p m;
-Pm=por la mañana|de la mañana|en la mañana|a la mañana;Pd=del mediodía;Pa=por la tarde|de la tarde|
+Pm=por la mañana|de la mañana|en la mañana|a la mañana|toda la mañana;Pd=del mediodía;Pa=por la tarde|de la tarde|
 en la tarde|a la tarde;Pn=por la noche|de la noche|en la noche|a la noche;qa=tarde;qn=noche;
 x=buenos días|buenas tardes|buenas noches;Pl=de la madrugada|por la madrugada|en la madrugada;
 T12=mediodía;T0=medianoche;soon=próximo|próxima|que viene|que entra|entrante|siguiente;this=este|esta|
@@ -96,14 +96,18 @@ _NATIVE_ONLY = frozenset("once en de a un al la las el los y fin final media".sp
 _Phrases = dict[str, tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]]
 
 
+_FINAL_HAMZA = re.compile("ء[\u064b-\u0652\u0670]*$")
+
+
 @lru_cache(maxsize=20_000)
 def folded(token: str) -> str:
-    """Return one token normalised, as one word.
+    """Return one token normalised, as one word; a hamza at its end stays: «غداء» is lunch, «غدا» tomorrow.
 
-    >>> folded("Mañana")
-    'manana'
+    >>> folded("Mañana"), folded("غدًا"), folded("غداءً")
+    ('manana', 'غدا', 'غداء')
     """
-    return normalize(token).replace(" ", "")
+    found = normalize(token).replace(" ", "")
+    return found + "ء" if _FINAL_HAMZA.search(token) else found
 
 
 @lru_cache(maxsize=8)
@@ -114,9 +118,11 @@ def _phrases(languages: tuple[str, ...]) -> _Phrases:
         for line in LEXICONS[language].replace("\n", "").split(";"):
             symbols, _, words = line.partition("=")
             for word in filter(None, words.split("|")):
-                key = tuple(normalize(word).split()) or (word,)
-                if not (place and (len(key[0]) < 3 or key[0] in _NATIVE_ONLY)):
-                    found.setdefault(key, tuple(symbols.split()))
+                # Words that end in a hamza are found without it too: many leave it out.
+                plain = tuple(normalize(word).split()) or (word,)
+                for key in dict.fromkeys((plain, tuple(map(folded, word.split())))):
+                    if not (place and (len(key[0]) < 3 or key[0] in _NATIVE_ONLY)):
+                        found.setdefault(key, tuple(symbols.split()))
     by_first: dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {}
     for key in sorted(found, key=len, reverse=True):
         by_first.setdefault(key[0], []).append((key, found[key]))

@@ -487,3 +487,21 @@ def test_any_text_gives_valid_spans(text: str, now: str | None) -> None:
             assert day is None or dt.date.fromisoformat(day).isoformat() == day
         for clock in (span.time, span.end_time):
             assert clock is None or dt.time.fromisoformat(clock).strftime("%H:%M") == clock
+
+
+@pytest.mark.parametrize(
+    ("message", "date"),
+    [
+        ("احجز لي غداء مع سارة", None),
+        ("احجز لي غداءً مع سارة", None),
+        ("احجز لي غداء غدا", "2026-03-11"),
+        ("مساء الأربعاء", "2026-03-11"),
+        ("مسا الاربعا", "2026-03-11"),
+        ("estoy libre toda la mañana", None),
+        ("estoy libre mañana", "2026-03-11"),
+    ],
+)
+def test_words_that_look_like_tomorrow(message: str, date: str | None) -> None:
+    """Lunch is no tomorrow, a whole morning is none either, and a hamza may be left out."""
+    found = [span.date for span in find_times(message, TUESDAY) if span.date]
+    assert found == ([] if date is None else [date])
