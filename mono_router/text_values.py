@@ -170,7 +170,7 @@ def _read_reminded(reading: Reading) -> _Read:
             start = token.end
         elif message.language == "es" and _INFINITIVE.fullmatch(token.norm):
             start = token.start
-        elif message.language == "ar" and token.norm[0] == "ب" and len(token.norm) > 3:
+        elif message.language == "ar" and token.norm.startswith("ب") and len(token.norm) > 3:
             start = token.start + 1  # the preposition is written onto the verbal noun
         else:
             continue

@@ -444,3 +444,23 @@ def test_any_schema(message: str, properties: dict[str, Any], data: st.DataObjec
     assert not {"apiKey", "password"} & set(filled.arguments)
     if not any(isinstance(sub, dict) and sub.get("pattern") == "[" for sub in properties.values()):
         assert check_arguments(tool, filled.arguments) == ()
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["ذكرني", "بـ", "ـ", "ً", "ـــ", "أرسل", "إلى", "لـ", "remind me to", "recuérdame", "send", "َ"]
+        ),
+        min_size=1,
+        max_size=7,
+    )
+)
+def test_marks_that_stand_alone(parts: list[str]) -> None:
+    """A tatweel or a vowel mark that is a word by itself says nothing, and breaks nothing."""
+    from mono_router.runtime.mentions import from_message
+
+    properties = {name: {"type": "string"} for name in ("text", "title", "to", "reminder")}
+    tool = Tool(id="notes.remind", description="Remind", input_schema={"properties": properties})
+    message = " ".join(parts)
+    assert set(extract(Query(message=message), tool).arguments) <= set(properties)
+    from_message(message, None)

@@ -117,7 +117,10 @@ def _packed_fills(evidence: Evidence, tools: Mapping[str, Tool], secrets: Sequen
     found = {}
     for name in likely:
         if tools[name].properties:
-            filled = evidence.filled.get(name)
+            try:
+                filled = evidence.filled.get(name)
+            except Exception:  # a reader that fails leaves its tool unrecorded, and the row is kept
+                continue
             if filled is not None:
                 found[name] = [redact_value(filled.arguments, secrets), list(filled.missing), filled.mode]
     return found

@@ -157,7 +157,7 @@ def _arabic_names(
         follows = token.norm in _WITH or (sends and token.norm in _TOWARDS) or token.norm in _HONORIFICS
         if follows and i + 1 < len(tokens) and _may_name(message, i + 1, taken):
             yield tokens[i + 1].start, tokens[i + 1].end
-        onto = sends and i and token.norm[0] == "ل" and token.norm[1:2] != "ل"
+        onto = sends and i and token.norm.startswith("ل") and token.norm[1:2] != "ل"
         if onto and not follows and _may_name(message, i, taken, skip=1):
             yield token.start + 1, token.end
 
