@@ -50,7 +50,8 @@ C20=veinte;C21=veintiuno|veintiún|veintiuna;C22=veintidós;C23=veintitrés;C24=
 C25=veinticinco;C26=veintiséis;C27=veintisiete;C28=veintiocho;C29=veintinueve;C30=treinta;
 C31=treinta y uno;C40=cuarenta;C50=cincuenta;O1=primero|primer;Ui=minuto|minutos|min;Uh=hora|horas;
 Ud=día|días;Uw=semana|semanas;Uk=fin de semana|finde;Um=mes|meses;Uy=año|años;PA=am|a m;PP=pm|p m;
-Pm=por la mañana|de la mañana|en la mañana|a la mañana|toda la mañana;Pd=del mediodía;Pa=por la tarde|de la tarde|
+Pm=por la mañana|de la mañana|en la mañana|a la mañana|toda la mañana;
+Pd=del mediodía;Pa=por la tarde|de la tarde|
 en la tarde|a la tarde;Pn=por la noche|de la noche|en la noche|a la noche;qa=tarde;qn=noche;
 x=buenos días|buenas tardes|buenas noches;Pl=de la madrugada|por la madrugada|en la madrugada;
 T12=mediodía;T0=medianoche;soon=próximo|próxima|que viene|que entra|entrante|siguiente;this=este|esta|

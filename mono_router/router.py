@@ -170,7 +170,7 @@ class Router:
         return other
 
     def with_parts(self, *, selector: Selector | None, calibrator: Calibration | None) -> Router:
-        """Return this router with another selector (None = the default) and calibrator; all else is shared."""
+        """Return this router with another selector (None = the default) and calibrator; the rest stays."""
         other = object.__new__(Router)
         other.__dict__.update(self.__dict__)
         other.calibrator = calibrator

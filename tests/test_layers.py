@@ -99,7 +99,8 @@ ALLOWED: dict[str, set[str]] = {
     "journal.manifests": {"journal", "records", "catalog", "reading"},
     "journal.proposal": {"journal", "records", "text", "catalog"},
     "journal.improvement": {
-        "journal", "records", "settings", "text", "decision", "catalog", "embedding", "local", "router", "lab",
+        "journal", "records", "settings", "text", "decision", "catalog", "embedding", "local", "router",
+        "lab",
     },
     "commands": CORE | {"commands", "lab", "runtime", "journal", "importers", "dates"},
     "cli": {"commands"},

@@ -63,10 +63,10 @@ class Proposal:
         return iter(self.additions)
 
     def __repr__(self) -> str:
-        kinds = {
-            kind: sum(a.kind == kind for a in self.additions) for kind in ("example", "hint", "boundary")
-        }
-        counts = ", ".join(f"{n} {kind}s" for kind, n in kinds.items())
+        plurals = {"example": "examples", "hint": "hints", "boundary": "boundaries"}
+        counts = ", ".join(
+            f"{sum(a.kind == kind for a in self.additions)} {name}" for kind, name in plurals.items()
+        )
         return f"Proposal({counts}, {len(self.unlabelled)} unlabelled)"
 
     @property
