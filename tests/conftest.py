@@ -66,6 +66,9 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     patch = pytest.MonkeyPatch()
     patch.setenv("MONO_ROUTER_CACHE", str(tmp_path_factory.mktemp("vectors")))
     patch.setenv("HF_HUB_OFFLINE", "1")
+    rows = tmp_path_factory.mktemp("rows")  # the working tools of our sets write here, not beside the sets
+    patch.setenv("ASSISTANT_DB", str(rows / "assistant.sqlite"))
+    patch.setenv("BOOKING_DB", str(rows / "booking.sqlite"))
     yield
     patch.undo()
 

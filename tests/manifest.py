@@ -11,6 +11,8 @@ from typing import Any
 from mono_router.catalog import Catalog
 
 DATASETS = Path(__file__).parent.parent / "datasets"
+STATE = ("assistant.sqlite", "booking.sqlite")
+"""What the working tools leave beside a set: rows of whoever tried them, no part of it."""
 
 
 def entry(path: Path) -> dict[str, Any]:
@@ -44,7 +46,9 @@ def manifest() -> dict[str, Any]:
     sets = sorted(path for path in DATASETS.iterdir() if path.is_dir())
     return {
         folder.name: {
-            str(path.relative_to(folder)): entry(path) for path in sorted(folder.rglob("*")) if path.is_file()
+            str(path.relative_to(folder)): entry(path)
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and not path.name.startswith(STATE) and path.suffix != ".pyc"
         }
         for folder in sets
     }
