@@ -505,3 +505,18 @@ def test_an_abandoned_call_does_not_keep_the_program() -> None:
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout == "TOOL_TIMEOUT\n"
+
+
+def test_two_folders_may_hold_a_module_of_the_same_name(tmp_path: Path) -> None:
+    """Each runner runs its own folder's functions, the first one too after the second was made."""
+    runners = []
+    for place in ("one", "two"):
+        (tmp_path / place).mkdir()
+        text = f"from twin_part_test import PLACE\ndef where():\n    return PLACE + {place!r}\n"
+        (tmp_path / place / "twin_tools_test.py").write_text(text, encoding="utf-8")
+        (tmp_path / place / "twin_part_test.py").write_text("PLACE = 'in '\n", encoding="utf-8")
+        runner = PythonRunner(["twin_tools_test"], search_path=tmp_path / place)
+        assert runner.problems(tool_of("twin_tools_test:where")) == []
+        runners.append(runner)
+    found = [r.run(tool_of("twin_tools_test:where"), {}, CallContext()).value for r in (*runners, runners[0])]
+    assert found == ["in one", "in two", "in one"]

@@ -213,6 +213,11 @@ class PythonRunner:
         folder = self._search_path
         if folder is None or not _is_in(folder, name):
             return importlib.import_module(name)
+        first = name.split(".")[0]
+        if _FOLDERS.get(first, folder) != folder:
+            # Another catalog's folder has a module of this name; its functions stay with whoever took them.
+            for loaded in [key for key in sys.modules if key == first or key.startswith(f"{first}.")]:
+                del sys.modules[loaded]
         sys.path.insert(0, str(folder))
         try:
             importlib.invalidate_caches()
@@ -223,7 +228,12 @@ class PythonRunner:
         file = getattr(module, "__file__", None)
         if file is None or folder not in Path(os.path.realpath(file)).parents:
             raise _Elsewhere("another module of that name is loaded")
+        _FOLDERS[first] = folder
         return module
+
+
+_FOLDERS: dict[str, Path] = {}
+"""Names that were imported from a catalog's folder, and the folder."""
 
 
 class _Elsewhere(Exception):
