@@ -33,7 +33,7 @@ class Imported:
 
 
 @dataclass
-class _Notes:
+class Notes:
     """Lines on single tools, and counts of what many have in common."""
 
     lines: list[str] = field(default_factory=list)
@@ -77,7 +77,7 @@ def fitting_ids(names: Sequence[str]) -> list[str]:
     return found
 
 
-def with_fitting_ids(records: Iterable[dict[str, Any]], notes: _Notes) -> list[dict[str, Any]]:
+def with_fitting_ids(records: Iterable[dict[str, Any]], notes: Notes) -> list[dict[str, Any]]:
     """Return records whose ids our catalogs allow; a name that comes twice is kept once."""
     kept: dict[str, dict[str, Any]] = {}
     for record in records:
@@ -130,7 +130,7 @@ def _record(name: str, entry: Mapping[str, Any], schema: Any) -> dict[str, Any]:
     return record
 
 
-def _left(name: str, entry: Mapping[str, Any], known: set[str], notes: _Notes) -> None:
+def _left(name: str, entry: Mapping[str, Any], known: set[str], notes: Notes) -> None:
     for key in entry:
         if key not in known and entry[key] not in (None, {}, []):
             notes.count(name, f"left out: {key}")
@@ -151,7 +151,7 @@ def read_mcp(source: Any) -> Imported:
     >>> read_mcp({"tools": [tool]}).records[0]["effects"]
     'read'
     """
-    notes = _Notes()
+    notes = Notes()
     records = []
     listed = source.get("result", source) if isinstance(source, Mapping) else source
     for name, entry in _named(_entries(source, "tools", "MCP list"), "MCP tool"):
@@ -184,7 +184,7 @@ def read_openai(source: Any) -> Imported:
     >>> read_openai([tool]).records[0]["input_schema"]
     {'type': 'object'}
     """
-    notes = _Notes()
+    notes = Notes()
     inner = []
     for i, entry in enumerate(_flat(_entries(source, "tools", "OpenAI list"))):
         kind = entry.get("type", "function") if isinstance(entry, Mapping) else "function"
@@ -208,7 +208,7 @@ def read_anthropic(source: Any) -> Imported:
     >>> read_anthropic([{"type": "bash_20250124", "name": "bash"}]).notes
     ('bash: left out: a bash_20250124 tool runs elsewhere',)
     """
-    notes = _Notes()
+    notes = Notes()
     inner = []
     for i, entry in enumerate(_entries(source, "tools", "Anthropic list")):
         kind = entry.get("type") if isinstance(entry, Mapping) else None
@@ -228,14 +228,9 @@ def _flat(entries: Iterable[Any]) -> Iterator[Any]:
             yield entry
 
 
-def _functions(entries: Sequence[Any], kind: str, schema: str, known: set[str], notes: _Notes) -> Imported:
+def _functions(entries: Sequence[Any], kind: str, schema: str, known: set[str], notes: Notes) -> Imported:
     records = []
     for name, entry in _named(entries, kind):
         records.append(_record(name, entry, entry.get(schema)))
         _left(name, entry, {"name", "title", "description", *known}, notes)
     return Imported(tuple(with_fitting_ids(records, notes)), notes.all())
-
-
-def new_notes() -> _Notes:
-    """Return an empty list of notes, for readers elsewhere."""
-    return _Notes()

@@ -141,22 +141,17 @@ class LocalSelector:
             self.settings.match_schema, self.settings.match_clauses,
         ):  # fmt: skip
             return self
-        return LocalSelector(
-            self.catalog,
-            lexical=self.lexical,
-            retriever=self.retriever,
-            cases=self._cases,
-            settings=settings,
-        )
+        return self._fitted_to(self._cases, settings)
 
     def without(self, groups: Container[str]) -> LocalSelector:
         """Return this selector as fitted without the labelled cases of these groups."""
+        kept = [case for case in self._cases if case.group not in groups]
+        return self._fitted_to(kept, self.settings)
+
+    def _fitted_to(self, cases: Iterable[Case], settings: SelectionSettings) -> LocalSelector:
+        """A selector on the same stages."""
         return LocalSelector(
-            self.catalog,
-            lexical=self.lexical,
-            retriever=self.retriever,
-            cases=[case for case in self._cases if case.group not in groups],
-            settings=self.settings,
+            self.catalog, lexical=self.lexical, retriever=self.retriever, cases=cases, settings=settings
         )
 
     def scores(self, queries: Sequence[Query]) -> NDArray[np.float64]:
@@ -177,23 +172,23 @@ class LocalSelector:
         odds = self._fitted().log_odds(messages, embedding)
         if not all(message.strip() for message in messages):
             odds[[not message.strip() for message in messages]] = -20.0
-        for i, query in enumerate(queries):
-            for column in self.lexical.exact(query.message):
-                odds[i, column] = max(odds[i, column], EXACT_ODDS)
-            pending = query.memory.pending if query.memory is not None else None
-            if pending is not None and pending.tool in self.catalog:
-                odds[i, self.catalog.position[pending.tool]] += PENDING_ODDS
+        for row, query in zip(odds, queries, strict=True):
+            self._add_certain(row, query)
         return np.round(odds, SCORE_DECIMALS)
 
     def _combined_alone(self, query: Query) -> NDArray[np.float64]:
         """:meth:`combined` of one message on words alone, (n_tools,): the same sums on plain rows."""
         odds = self._fitted().log_odds_of(query.message)
+        self._add_certain(odds, query)
+        return odds.round(SCORE_DECIMALS)
+
+    def _add_certain(self, row: NDArray[np.float64], query: Query) -> None:
+        """Raise, in place, the tools that have this very message, and the call that waits."""
         for column in self.lexical.exact(query.message):
-            odds[column] = max(odds[column], EXACT_ODDS)
+            row[column] = max(row[column], EXACT_ODDS)
         pending = query.memory.pending if query.memory is not None else None
         if pending is not None and pending.tool in self.catalog:
-            odds[self.catalog.position[pending.tool]] += PENDING_ODDS
-        return odds.round(SCORE_DECIMALS)
+            row[self.catalog.position[pending.tool]] += PENDING_ODDS
 
     def _fitted(self) -> _ExampleEvidence | _DescriptionEvidence:
         if self._evidence is None:
@@ -254,10 +249,16 @@ class LocalSelector:
     def _mode_head(self) -> ModeHead:
         return ModeHead(self.catalog, self.prepared)
 
+    @cached_property
+    def _layers(self) -> texts.Layers:
+        return dataclasses.replace(self.lexical.layers, stem=False)
+
     def prepared(self, text: str) -> str:
         """Return a text as the lexical heads read it."""
+        if self._layers.unicode and text.isascii():
+            return " ".join(self.lexical.whole_words(text))
         text = written_arabic(text) if self.lexical.settings.rewrite_dialects else text
-        return texts.normalize_words(text, dataclasses.replace(self.lexical.layers, stem=False))
+        return texts.normalize_words(text, self._layers)
 
 
 class _ExampleEvidence:
@@ -269,25 +270,16 @@ class _ExampleEvidence:
         self._retriever: EmbeddingRetriever | None = None
         if isinstance(retriever, EmbeddingRetriever) and retriever.trust >= TRUSTED:
             self._retriever = retriever
-        self._layers = dataclasses.replace(selector.lexical.layers, stem=False)
-        self._ascii_words_are_whole = self._layers.unicode
         self._descriptions = DescriptionEvidence(selector.catalog, selector.lexical, selector.settings)
         self._rich = _described(selector.catalog)
         neutral = neutral_sentences()
-        self._lexical = LexicalHead(training, neutral, self._prepared, head=True)
+        self._lexical = LexicalHead(training, neutral, selector.prepared, head=True)
         self._embedding = None
         if self._retriever is not None and selector.fitted_on:
             self._embedding = EmbeddingHeads(training, neutral, self._retriever.encode)
         elif self._retriever is not None:
             self._embedding = self._retriever.heads
         self._levels = self._no_tool_levels(training, neutral)
-
-    def _prepared(self, text: str) -> str:
-        own = self._selector.lexical
-        if self._ascii_words_are_whole and text.isascii():
-            return " ".join(own.whole_words(text))
-        text = written_arabic(text) if own.settings.rewrite_dialects else text
-        return texts.normalize_words(text, self._layers)
 
     def _no_tool_levels(
         self, training: TrainingTexts, neutral: Sequence[str]
@@ -301,7 +293,7 @@ class _ExampleEvidence:
         if held.sum() < 10:
             return {True: default, False: default}
         half = training.where(~held)
-        lexical = LexicalHead(half, neutral[::2], self._prepared, head=True)
+        lexical = LexicalHead(half, neutral[::2], self._selector.prepared, head=True)
         embedding = None
         if self._retriever is not None:
             embedding = EmbeddingHeads(half, neutral[::2], self._retriever.encode)

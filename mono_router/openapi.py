@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mono_router.importers import Imported, new_notes, with_fitting_ids
+from mono_router.importers import Imported, Notes, with_fitting_ids
 from mono_router.reading import CatalogError
+from mono_router.schema import pointer_parts
 
 METHODS = ("get", "head", "options", "post", "put", "patch", "delete", "trace")
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
@@ -54,7 +55,7 @@ class _Document:
 
     def __init__(self, source: Mapping[str, Any]) -> None:
         self.source = source
-        self.notes = new_notes()
+        self.notes = Notes()
         self.problems: list[str] = []
 
     def read(self) -> Imported:
@@ -246,8 +247,7 @@ class _Document:
                 return {}
             seen.add(target)
             node = self.source
-            for step in target[2:].split("/"):
-                step = step.replace("~1", "/").replace("~0", "~")
+            for step in pointer_parts(target[1:]):
                 if not isinstance(node, Mapping) or step not in node:
                     self.problems.append(f"{where}: reference {target} leads nowhere")
                     return {}

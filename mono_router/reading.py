@@ -6,7 +6,6 @@ once. JSONL is lenient: what can be read is kept, and what was changed is told i
 
 from __future__ import annotations
 
-import difflib
 import gzip
 import json
 import re
@@ -18,7 +17,7 @@ from typing import Any
 
 from mono_router import schema as schemas
 from mono_router.documents import Document, DocumentError, read_yaml
-from mono_router.records import MODES, Example, Skill, Tool
+from mono_router.records import MODES, Example, Skill, Tool, did_you_mean
 
 ID_PATTERN = re.compile(r"[A-Za-z0-9_.:~/-]{1,128}")
 _SKILL_KEYS = {"id", "description", "boundaries", "modes", "tools"}
@@ -198,9 +197,7 @@ class _Part:
     ) -> None:
         for key in record:
             if key not in known and self.strict:
-                near = difflib.get_close_matches(str(key), known, n=1)
-                hint = f", did you mean {near[0]!r}?" if near else ""
-                self.problem((*path, key), id_, f"unknown key {key!r}{hint}")
+                self.problem((*path, key), id_, f"unknown key {key!r}{did_you_mean(str(key), known)}")
 
     def text(self, record: Mapping[str, Any], key: str, path: tuple[Any, ...], id_: str) -> str:
         value = record.get(key)

@@ -9,9 +9,10 @@ keys sorted, no spaces, UTF-8, no NaN.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -37,6 +38,18 @@ def accepts(score: float, threshold: float) -> bool:
     (True, False)
     """
     return score >= threshold
+
+
+def did_you_mean(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """Return the end of an error message that names the nearest known name; empty where none is near.
+
+    ``cutoff`` is the least likeness, [0, 1], of :func:`difflib.get_close_matches`.
+
+    >>> did_you_mean("clinc15", ["clinc150", "snips"]), did_you_mean("x", ["snips"])
+    (", did you mean 'clinc150'?", '')
+    """
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
+    return f", did you mean {near[0]!r}?" if near else ""
 
 
 def plain(value: Any) -> Any:

@@ -202,6 +202,22 @@ def pointer(name: str) -> str:
     return "/" + name.replace("~", "~0").replace("/", "~1")
 
 
+def pointer_parts(text: str) -> tuple[str, ...]:
+    """Return the member names of a JSON pointer (RFC 6901); "" is the whole value.
+
+    Raises
+    ------
+    ValueError
+        If the text is no JSON pointer.
+
+    >>> pointer_parts("/a~1b/0")
+    ('a/b', '0')
+    """
+    if text and not text.startswith("/"):
+        raise ValueError(f"must be a JSON pointer such as /items/0, got {text!r}")
+    return tuple(part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:])
+
+
 def missing_arguments(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the JSON pointers of required user arguments that are not given.
 

@@ -8,14 +8,13 @@ replay class (how a sweep knows the effect of a change), range and meaning of ev
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from mono_router.records import digest, plain
+from mono_router.records import did_you_mean, digest, plain
 
 Replay = Literal["decide", "truncate", "select", "score"]
 FIELD_NAMES = ("id", "title", "description", "hints", "keywords", "examples", "arguments")
@@ -268,8 +267,7 @@ FIELDS = _table()
 
 
 def _suggest(name: str) -> str:
-    near = difflib.get_close_matches(str(name), FIELDS, n=1, cutoff=0.5)
-    return f"unknown setting {name!r}" + (f", did you mean {near[0]!r}?" if near else "")
+    return f"unknown setting {name!r}{did_you_mean(str(name), FIELDS, cutoff=0.5)}"
 
 
 def _check(part: Any, prefix: str) -> None:

@@ -64,7 +64,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "reading": {"records", "schema", "documents"},
     "importers": {"reading"},
-    "openapi": {"importers", "reading"},
+    "openapi": {"importers", "reading", "schema"},
     "catalog": {"records", "schema", "documents", "reading", "importers", "openapi"},
     "lexical": {"records", "settings", "text", "dialects", "catalog"},
     "vectors": {"records"},

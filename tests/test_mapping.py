@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from mono_router.catalog import Catalog
 from mono_router.records import Tool
-from mono_router.runtime.answers import AnswerError, pick_part, plain_answer, pointer_parts
+from mono_router.runtime.answers import AnswerError, pick_part, plain_answer
 from mono_router.runtime.calls import CallContext, ToolAnswer, ToolError
 from mono_router.runtime.mapping import CallValues, dependency_problems, mapping_problems
 from mono_router.runtime.sources import read_source
-from mono_router.schema import pointer
+from mono_router.schema import pointer, pointer_parts
 
 
 def tool_of(id_: str, system: Mapping[str, Any] | None = None, *, user: str = "", **more: Any) -> Tool:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from mono_router.commands.lab import dev_and_test
 from mono_router.commands.options import (
     Command,
+    assigned,
     cases_of,
     common,
     metric_named,
     offer,
-    pair,
     records_of,
     router_of,
 )
@@ -93,7 +93,6 @@ def _compare(arguments: argparse.Namespace) -> None:
 
 def changed(router: Router, given: list[str]) -> Settings:
     """Return a router's settings with values, or a saved operating point, in their place."""
-    from mono_router.documents import core_scalar
     from mono_router.lab.tuning import OperatingPoint
 
     settings = router.settings
@@ -104,8 +103,7 @@ def changed(router: Router, given: list[str]) -> Settings:
                 raise ValueError(f"{text}: holds no settings: {point.reason}")
             settings = point.settings
         else:
-            name, value = pair(text)
-            settings = settings.replace({name: core_scalar(value)})
+            settings = settings.replace(assigned([text]))
     return settings
 
 

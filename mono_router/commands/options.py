@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from mono_router.records import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,9 +112,8 @@ def cases_of(arguments: argparse.Namespace, *, split: str | None = None) -> Case
     for name, wanted in (("split", split), ("language", arguments.language)):
         there = sorted({str(getattr(case, name)) for case in cases} - {""})
         if wanted is not None and wanted not in there:
-            near = difflib.get_close_matches(wanted, there, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(there) or 'none'}"
-            raise ValueError(f"{place}: no case has {name} {wanted!r}, {hint}")
+            hint = did_you_mean(wanted, there) or f", there are {', '.join(there) or 'none'}"
+            raise ValueError(f"{place}: no case has {name} {wanted!r}{hint}")
     language = arguments.language
     kept = cases.where(
         lambda c: (split is None or c.split == split) and (language is None or c.language == language)
@@ -135,9 +135,8 @@ def metric_named(name: str) -> str:
 
     known = [one for one, _ in (*MEANS, *AGREEMENT)] + [*WHOLE, "latency_ms_p50", "latency_ms_p95"]
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-        raise ValueError(f"unknown metric {name!r}, {hint}")
+        hint = did_you_mean(name, known) or f", known: {', '.join(known)}"
+        raise ValueError(f"unknown metric {name!r}{hint}")
     return name
 
 
@@ -172,16 +171,16 @@ def writable(option: str, path: str | None) -> None:
 def encoder_of(name: str) -> Encoder | None:
     if name == "none":
         return None
-    near = difflib.get_close_matches(name, ("light", "none"), n=1, cutoff=0.7)
-    if name != "light" and near and not Path(name).exists():
-        raise ValueError(f"unknown encoder {name!r}, did you mean {near[0]!r}?")
+    hint = did_you_mean(name, ("light", "none"), cutoff=0.7)
+    if name != "light" and hint and not Path(name).exists():
+        raise ValueError(f"unknown encoder {name!r}{hint}")
     from mono_router.embedding import LightEncoder, SentenceTransformerEncoder
 
     return LightEncoder() if name == "light" else SentenceTransformerEncoder(name)
 
 
 def settings_of(folder: str, changes: Sequence[str]) -> Settings:
-    from mono_router.documents import core_scalar, read_yaml
+    from mono_router.documents import read_yaml
     from mono_router.settings import Settings
 
     settings = Settings()
@@ -194,7 +193,14 @@ def settings_of(folder: str, changes: Sequence[str]) -> Settings:
                 settings = Settings.from_dict(routing)
             except ValueError as error:
                 raise ValueError(f"{config}:{document.line('routing')}: {error}") from None
-    return settings.replace({name: core_scalar(value) for name, value in map(pair, changes)})
+    return settings.replace(assigned(changes))
+
+
+def assigned(changes: Sequence[str]) -> dict[str, Any]:
+    """Return the settings that ``NAME=VALUE`` texts name, each value as YAML has it."""
+    from mono_router.documents import core_scalar
+
+    return {name: core_scalar(value) for name, value in map(pair, changes)}
 
 
 def pair(text: str) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from mono_router.catalog import Catalog
 from mono_router.documents import DocumentError, read_yaml
 from mono_router.memory import memory_from_dict
 from mono_router.reading import catalog_files, open_text
-from mono_router.records import MODES, Call, Case
+from mono_router.records import MODES, Call, Case, did_you_mean
 from mono_router.text import normalize
 
 _FILES = ("cases.jsonl", "eval.jsonl", "eval.jsonl.gz")
@@ -246,8 +246,6 @@ def _calls(value: Any, need: Callable[[bool, str], None]) -> tuple[Call, ...] | 
 
 
 def _unknown_tools(case: Case, catalog: Catalog) -> list[str]:
-    import difflib
-
     found = []
     named = {
         "expected_tools": case.expected_tools,
@@ -259,9 +257,7 @@ def _unknown_tools(case: Case, catalog: Catalog) -> list[str]:
     for key, tools in named.items():
         for tool in tools:
             if tool not in catalog:
-                near = difflib.get_close_matches(tool, catalog.ids, n=1)
-                hint = f", did you mean {near[0]!r}?" if near else ""
-                found.append(f"{key} names unknown tool {tool!r}{hint}")
+                found.append(f"{key} names unknown tool {tool!r}{did_you_mean(tool, catalog.ids)}")
     return found
 
 

@@ -9,7 +9,6 @@ asked several times per case: the first asking is the evaluation, the others tel
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -39,7 +38,7 @@ from mono_router.lab.metrics import (
 )
 from mono_router.lab.provenance import provenance_of
 from mono_router.lab.spreading import score_batches
-from mono_router.records import OUTCOMES, Case, canonical_json
+from mono_router.records import OUTCOMES, Case, canonical_json, did_you_mean
 from mono_router.router import Router
 from mono_router.settings import Settings
 
@@ -303,9 +302,9 @@ class Report:
         if name in ("latency_ms_p50", "latency_ms_p95"):
             return self._latency(0.5 if name.endswith("p50") else 0.95) if mask is None else NOTHING
         if name not in self.columns:
-            near = difflib.get_close_matches(name, self.metrics, n=1)
-            hint = f"did you mean {near[0]!r}?; " if near else ""
-            raise ValueError(f"unknown metric {name!r}, {hint}known: {', '.join(self.metrics)}")
+            hint = did_you_mean(name, self.metrics)
+            rest = f"{';' if hint else ','} known: {', '.join(self.metrics)}"
+            raise ValueError(f"unknown metric {name!r}{hint}{rest}")
         values = self.columns[name] if mask is None else self.columns[name][mask]
         return mean_interval(values, groups, share=name not in COUNTS)
 

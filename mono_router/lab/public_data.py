@@ -6,7 +6,6 @@ fetched by :mod:`mono_router.lab.downloads` and converted on the user's machine.
 
 from __future__ import annotations
 
-import difflib
 import json
 import shutil
 import tempfile
@@ -39,6 +38,7 @@ from mono_router.lab.public_files import (
 )
 from mono_router.lab.source_files import read_members
 from mono_router.lab.tool_converters import convert_metatool, convert_sealtools
+from mono_router.records import did_you_mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +88,7 @@ def public_set(name: str) -> PublicSet:
         if found.name == name:
             return found
     names = [found.name for found in PUBLIC_SETS]
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f", did you mean {near[0]!r}?" if near else ""
+    hint = did_you_mean(name, names)
     raise ValueError(f"unknown public set {name!r}{hint}; there are {', '.join(names)}")
 
 

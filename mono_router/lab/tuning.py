@@ -46,14 +46,24 @@ SWEPT = (
     "missed_tool_rate",
     "recall_rate",
     "model_recall_calls",
-    "model_calls",
-    "input_tokens",
-    "cache_write_tokens",
-    "cache_read_tokens",
-    "output_tokens",
-    "cost_usd",
+    *SPENT,
 )
 """Metrics of every combination, in the frame's order."""
+
+
+def swept_place(metric: str) -> int:
+    """Return the place of a metric among :data:`SWEPT`.
+
+    Raises
+    ------
+    ValueError
+        If the metric was not swept.
+    """
+    if metric not in SWEPT:
+        raise ValueError(f"unknown metric {metric!r}, known: {', '.join(SWEPT)}")
+    return SWEPT.index(metric)
+
+
 _TOKENS = [SPENT.index(name) for name in SPENT if name.endswith("_tokens")]
 
 
@@ -350,9 +360,7 @@ class Sweep:
         ValueError
             If the metric was not swept.
         """
-        if metric not in SWEPT:
-            raise ValueError(f"unknown metric {metric!r}, known: {', '.join(SWEPT)}")
-        place = SWEPT.index(metric)
+        place = swept_place(metric)
         with np.errstate(invalid="ignore"):
             return np.stack([part.sums[:, place] / part.counts[:, place] for part in self._parts], axis=1)
 
@@ -375,8 +383,7 @@ class Sweep:
         ValueError
             If the metric was not swept.
         """
-        if metric not in SWEPT:
-            raise ValueError(f"unknown metric {metric!r}, known: {', '.join(SWEPT)}")
+        swept_place(metric)
         found = np.empty((len(self), len(self.labels.cases)))
         for i, one in enumerate(self.settings):
             for part in self._parts:

@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from mono_router.schema import pointer_parts
 from mono_router.text import clean
 
 MAX_DEPTH = 64
@@ -117,22 +118,6 @@ class _Walk:
                 raise AnswerError("TOOL_RESPONSE_MALFORMED", "gave a mapping whose keys are no text")
             found[name if isinstance(name, str) else json.dumps(name)] = self.plain(item, depth + 1)
         return found
-
-
-def pointer_parts(text: str) -> tuple[str, ...]:
-    """Return the member names of a JSON pointer (RFC 6901); "" is the whole value.
-
-    Raises
-    ------
-    ValueError
-        If the text is no JSON pointer.
-
-    >>> pointer_parts("/a~1b/0")
-    ('a/b', '0')
-    """
-    if text and not text.startswith("/"):
-        raise ValueError(f"must be a JSON pointer such as /items/0, got {text!r}")
-    return tuple(part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:])
 
 
 def pick_part(value: Any, pointer: str) -> Any:

@@ -6,7 +6,6 @@ What may run and where a credential may go is said here, by the host, and nowher
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Any
 
 from mono_router.dates import parse_now
 from mono_router.documents import Document, DocumentError, read_yaml
+from mono_router.records import did_you_mean
 from mono_router.settings import Settings
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
@@ -275,9 +275,7 @@ class _Reading:
                     self.problem(here, f"{name} must be a mapping, got {value!r}")
             else:
                 known = ["routing", *_LEAVES, *_BRANCHES]
-                near = difflib.get_close_matches(name, known, n=1)
-                hint = f", did you mean {near[0]!r}?" if near else ""
-                self.problem(here, f"unknown key {name!r}{hint}")
+                self.problem(here, f"unknown key {name!r}{did_you_mean(name, known)}")
 
     def routing(self, value: Any) -> None:
         if isinstance(value, Settings):

@@ -16,9 +16,8 @@ from urllib.parse import unquote, urlsplit
 
 from mono_router.records import Tool
 from mono_router.runtime.addresses import host_problem, is_localhost, literal_address
-from mono_router.runtime.answers import pointer_parts
 from mono_router.runtime.sources import Source, group_sources
-from mono_router.schema import is_sensitive
+from mono_router.schema import is_sensitive, pointer_parts
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 MAX_TIMEOUT_MS = 600_000

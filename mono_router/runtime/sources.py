@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mono_router.records import Tool, canonical_json
-from mono_router.runtime.answers import pointer_parts
+from mono_router.schema import pointer_parts
 
 Kind = Literal["argument", "fact", "dependency", "constant", "uuid"]
 
