@@ -17,7 +17,7 @@ from typing import Any
 from mono_router.reading import ID_PATTERN, CatalogError
 
 _UNFIT = re.compile(r"[^A-Za-z0-9_.:~/-]+")
-_MAX_ID = 128
+MAX_ID = 128
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,15 @@ class Notes:
         return (*self.lines, *counted)
 
 
+def fitted(name: str, n_chars: int) -> str:
+    """Return a name with what our ids do not allow as ``_``, at most so long; empty where nothing is left.
+
+    >>> fitted(" get weather ", 128), fitted("天気", 128)
+    ('get_weather', '')
+    """
+    return _UNFIT.sub("_", name).strip("_")[:n_chars]
+
+
 def fitting_ids(names: Sequence[str]) -> list[str]:
     """Return an id for each name: itself where our catalogs allow it, else rewritten; no two alike.
 
@@ -67,7 +76,7 @@ def fitting_ids(names: Sequence[str]) -> list[str]:
         if ID_PATTERN.fullmatch(name):
             found.append(name)
             continue
-        stem = _UNFIT.sub("_", name).strip("_")[: _MAX_ID - 6] or "tool"
+        stem = fitted(name, MAX_ID - 6) or "tool"
         made, n = stem, 1
         while made in taken:
             n += 1

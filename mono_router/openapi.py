@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mono_router.importers import Imported, Notes, with_fitting_ids
+from mono_router.importers import MAX_ID, Imported, Notes, fitted, with_fitting_ids
 from mono_router.reading import CatalogError
 from mono_router.schema import pointer_parts
 
@@ -289,4 +289,4 @@ def _media(parameter: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _skill_id(tag: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.:~/-]+", "_", tag).strip("_")[:128] or "tools"
+    return fitted(tag, MAX_ID) or "tools"

@@ -35,7 +35,7 @@ def span(text: str) -> float:
     return float(found[1]) * _UNITS[found[2]]
 
 
-def journal_url(place: str) -> str:
+def journal_at(place: str) -> str:
     """Return the URL of the journal at a place: a URL, a folder with a config.yml, or a store's own folder.
 
     Raises
@@ -46,6 +46,7 @@ def journal_url(place: str) -> str:
     if "://" in place:
         return place
     from mono_router.documents import read_yaml
+    from mono_router.runtime.config import journal_url
 
     folder = Path(place)
     config = folder / "config.yml"
@@ -53,10 +54,7 @@ def journal_url(place: str) -> str:
         document = read_yaml(config)
         url = document.value.get("journal") if isinstance(document.value, dict) else None
         if isinstance(url, str) and url:
-            scheme, _, rest = url.partition("://")
-            if scheme == "surrealkv" and not Path(rest).is_absolute():
-                return f"{scheme}://{(folder / rest).resolve()}"
-            return url
+            return journal_url(url, folder)
     if (folder / "manifest").is_dir():
         return f"surrealkv://{folder.resolve()}"
     raise ValueError(f"{place}: no journal (looked for a URL, journal: in config.yml, or a store)")
@@ -65,7 +63,7 @@ def journal_url(place: str) -> str:
 def _journal(place: str) -> Journal:
     from mono_router.journal.store import Journal
 
-    return Journal(journal_url(place))
+    return Journal(journal_at(place))
 
 
 def _analyze(arguments: argparse.Namespace) -> None:

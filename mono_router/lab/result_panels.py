@@ -12,10 +12,6 @@ if TYPE_CHECKING:
 
 N_TESTS = 30
 """Tested thresholds that are shown, the last ones."""
-_RISKS = {
-    "wrong_of_acted": "wrong decisions, of those acted on",
-    "wrong_of_all": "wrong calls, of all messages",
-}
 
 
 def risk_html(control: RiskControl) -> str:

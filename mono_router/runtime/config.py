@@ -223,6 +223,18 @@ def read_config(source: str | Path | Mapping[str, Any]) -> RuntimeConfig:
     return config
 
 
+def journal_url(url: str, folder: Path) -> str:
+    """Return a configuration's journal: an embedded store stands relative to the configuration's folder.
+
+    >>> journal_url("surrealkv://decisions", Path("/srv/shop")), journal_url("mem://", Path("/srv/shop"))
+    ('surrealkv:///srv/shop/decisions', 'mem://')
+    """
+    scheme, _, place = url.partition("://")
+    if scheme == "surrealkv" and not Path(place).is_absolute():
+        return f"{scheme}://{(folder / place).resolve()}"
+    return url
+
+
 def checked_config(source: str | Path | Mapping[str, Any]) -> tuple[RuntimeConfig, list[str]]:
     """Return what can be read of a configuration, and its problems."""
     folder: Path | None = None

@@ -21,7 +21,7 @@ from mono_router.records import Encoder, Log, Model, ModelError, Tool
 from mono_router.router import Router
 from mono_router.runtime.acting import Parts, Responder
 from mono_router.runtime.calls import Runner
-from mono_router.runtime.config import ConfigError, RuntimeConfig, checked_config
+from mono_router.runtime.config import ConfigError, RuntimeConfig, checked_config, journal_url
 from mono_router.runtime.endpoints import HttpRunner
 from mono_router.runtime.execution import Runs
 from mono_router.runtime.mapping import dependency_problems
@@ -212,10 +212,9 @@ def _journal(config: RuntimeConfig, problems: list[str], closing: list[Callable[
     # By its public name, as a host would: the runtime does not know the journal.
     import mono_router
 
-    url, folder = str(config.journal), config.folder
-    scheme, _, place = url.partition("://")
-    if scheme == "surrealkv" and folder is not None and not Path(place).is_absolute():
-        url = f"{scheme}://{(folder / place).resolve()}"
+    url = str(config.journal)
+    if config.folder is not None:
+        url = journal_url(url, config.folder)
     try:
         log: Any = mono_router.Journal(url)
     except Exception as error:
