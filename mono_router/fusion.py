@@ -77,6 +77,10 @@ def fuse(
         hits.setdefault(pending, []).insert(0, Hit(tool=pending, score=1.0, source="pending", rank=0))
     lexical_rank = {hit.tool: hit.rank for hit in lexical}
     recall_rank = {hit.tool: hit.rank for hit in recalled}
+    one, lexical_scores = lexical_scale or Scale(), lexical_scores or {}
+    two, recall_scores = recall_scale or Scale(), recall_scores or {}
+    recall_weight = settings.weights["recall"] * two.trust
+    lexical_weight = sum(settings.weights.values()) - recall_weight
     scores: dict[str, float] = {}
     for tool in hits:
         if tool == pending:
@@ -94,11 +98,8 @@ def fuse(
                 if rank is not None
             )
         else:
-            scale = recall_scale or Scale()
-            one = (lexical_scale or Scale()).standardize((lexical_scores or {}).get(tool, 0.0))
-            two = scale.standardize((recall_scores or {}).get(tool, 0.0))
-            weight = settings.weights["recall"] * scale.trust
-            scores[tool] = (sum(settings.weights.values()) - weight) * one + weight * two
+            near = lexical_weight * one.standardize(lexical_scores.get(tool, 0.0))
+            scores[tool] = near + recall_weight * two.standardize(recall_scores.get(tool, 0.0))
     scores = {tool: round(score, 9) if tool != pending else score for tool, score in scores.items()}
     order = sorted(hits, key=lambda tool: (-scores[tool], tool))
     return tuple(

@@ -27,6 +27,8 @@ from mono_router.settings import LexicalSettings, Settings
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    _Said = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+
 # Constants below were chosen on the dev splits of ten public sets; each is flat around its value.
 WORD_K1, GRAM_K1 = 0.9, 2.0
 """Saturation of the term frequency (Robertson and Zaragoza's k1)."""
@@ -255,12 +257,15 @@ class LexicalRetriever:
             found = texts.char_ngrams(raw)
             grams += [self._grams[gram] for gram in found]
             sizes.append(len(found))
-        one, word_idf = self._family(counts, words, [1] * len(spoken), grams=False)
-        two, gram_idf = self._family(counts, grams, sizes or [0] * len(spoken), grams=True)
-        self.is_gram = np.arange(len(word_idf) + len(gram_idf)) >= len(word_idf)
-        self.idf = np.concatenate([word_idf, gram_idf])
-        self.postings = sp.vstack([one, two], format="csr")
+        said = {name: count.arrays() for name, count in counts.items()}
+        self.postings, self.idf = self._family(said, words, [1] * len(spoken), grams=False)
         """float64 (n_features, n_tools); words come before 4-grams"""
+        n_words = len(self.idf)
+        if grams:
+            more, idf = self._family(said, grams, sizes, grams=True)
+            self.idf = np.concatenate([self.idf, idf])
+            self.postings = sp.vstack([self.postings, more], format="csr")
+        self.is_gram = np.arange(len(self.idf)) >= n_words
         self.dense: NDArray[np.float64] | None = None
         if self.postings.shape[0] * self.postings.shape[1] <= _DENSE_CELLS:
             self.dense = self.postings.toarray()
@@ -285,7 +290,7 @@ class LexicalRetriever:
         return found
 
     def _family(
-        self, counts: Mapping[str, _Counts], features: list[int], sizes: list[int], *, grams: bool
+        self, said: Mapping[str, _Said], features: list[int], sizes: list[int], *, grams: bool
     ) -> tuple[Any, NDArray[np.float64]]:
         """BM25F weights (n_features, n_tools) and idf of the words or the 4-grams.
 
@@ -298,7 +303,7 @@ class LexicalRetriever:
         bounds = np.cumsum([0, *sizes])
         numbers = np.array(features, dtype=np.int64)
         split = sp.csc_matrix((np.ones(len(numbers)), numbers, bounds), shape=(n_features, len(sizes)))
-        tf = split.tocsr() @ self._weighted(counts, np.diff(bounds), n_tools, grams=grams)
+        tf = split.tocsr() @ self._weighted(said, np.diff(bounds), n_tools, grams=grams)
         df = np.diff(tf.indptr)
         idf = np.log1p((n_tools - df + 0.5) / (df + 0.5))
         k1, share = (GRAM_K1, GRAM_SHARE) if grams else (WORD_K1, 1.0)
@@ -307,7 +312,7 @@ class LexicalRetriever:
         return tf, idf
 
     def _weighted(
-        self, counts: Mapping[str, _Counts], sizes: NDArray[np.int64], n_tools: int, *, grams: bool
+        self, said: Mapping[str, _Said], sizes: NDArray[np.int64], n_tools: int, *, grams: bool
     ) -> Any:
         """Sparse (n_spoken, n_tools): weight of each word in each tool, over all fields.
 
@@ -315,17 +320,19 @@ class LexicalRetriever:
         """
         import scipy.sparse as sp
 
-        found = sp.csr_matrix((len(sizes), n_tools))
-        for name, count in counts.items():
-            numbers, columns, values = count.arrays()
+        parts = []
+        for name, (numbers, columns, values) in said.items():
             lengths = np.bincount(columns, weights=values * sizes[numbers], minlength=n_tools)
             if not lengths.any():
                 continue
             norm = 1 - LENGTH_B + LENGTH_B * lengths / lengths[lengths > 0].mean()
             weight = self.settings.field_weights[name] * (GRAM_FIELDS.get(name, 1.0) if grams else 1.0)
-            amounts = weight * values / norm[columns]
-            found = found + sp.csr_matrix((amounts, (numbers, columns)), shape=found.shape)
-        return found
+            parts.append((weight * values / norm[columns], numbers, columns))
+        shape = len(sizes), n_tools
+        if not parts:
+            return sp.csr_matrix(shape)
+        amounts, numbers, columns = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return sp.csr_matrix((amounts, (numbers, columns)), shape=shape)
 
     def _add_phrases(self, tool: Tool, column: int) -> None:
         for phrase in (*tool.hints, *(word for word in tool.keywords if " " in word.strip())):
@@ -505,7 +512,7 @@ class _Counts:
         self.columns.append(column)
         self.shares.append(share)
 
-    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    def arrays(self) -> _Said:
         """Return word number, tool number and share of each word."""
         columns, shares = np.array(self.columns, np.int64), np.array(self.shares, np.float64)
         return np.array(self.numbers, np.int64), np.repeat(columns, self.sizes), np.repeat(shares, self.sizes)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mono_router.journal.analysis import analyze
 from mono_router.journal.corrections import is_correction
 from mono_router.journal.findings import load_findings
-from mono_router.journal.likeness import route_likeness, word_likeness
+from mono_router.journal.likeness import word_likeness
 from mono_router.journal.rates import Rates
 from mono_router.journal.rows import Choice, Privacy, decision_row, feedback_row, outcome_row
 from mono_router.journal.simulation import Habits, simulate
@@ -230,13 +230,6 @@ def test_likeness_is_symmetric_and_bounded(one: str, other: str) -> None:
     assert word_likeness(one, other) == word_likeness(other, one)
     assert 0 <= word_likeness(one, other) <= 1
     assert word_likeness("cancel " + one, "cancel " + one) == 1.0
-
-
-@given(st.dictionaries(st.sampled_from("abcd"), st.floats(0.01, 1)))
-def test_route_likeness_is_one_for_equal_lists(scores: dict[str, float]) -> None:
-    """A list is wholly like itself at any scale."""
-    halved = {tool: score / 2 for tool, score in scores.items()}
-    assert route_likeness(scores, halved) == pytest.approx(1.0 if scores else 0.0, abs=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,12 @@ from hypothesis import strategies as st
 from tool_server import SECRET_OF_THE_SERVER, ToolServer, tool_server
 
 from mono_router.catalog import Catalog
-from mono_router.records import Tool
+from mono_router.records import Call, Tool
 from mono_router.runtime.addresses import AddressRules
 from mono_router.runtime.calls import CallContext, ToolAnswer, ToolError
 from mono_router.runtime.connections import Wire
 from mono_router.runtime.endpoints import HttpRunner
+from mono_router.runtime.execution import Runs
 from mono_router.runtime.manifest import read_endpoint
 from mono_router.runtime.mapping import CallValues, dependency_problems
 from mono_router.runtime.requests import make_request
@@ -179,6 +180,29 @@ def test_a_dependency_chain_supplies_an_argument(server: ToolServer, runner: Htt
     told = answer(runner, top, CallContext(run_tool=run_tool))
     assert told["query"] == [["account_id", "id-of-/echo/ana"]]
     assert [seen.path for seen in server.seen[before:]] == ["/echo/ana", "/account/%2Fecho%2Fana", "/echo"]
+
+
+def test_a_dependency_is_given_only_what_it_takes(server: ToolServer, runner: HttpRunner) -> None:
+    """What a user wrote, or a fact, does not pass by a dependency's schema on its way to a server."""
+    schema = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    path = {"n": arg("n")}
+    find = Tool(
+        id="find", input_schema=schema, run={"http": {"url": server.origin + "/account/{n}", "path": path}}
+    )
+    source = {"dependency": "find", "select": "/items/0/id", "arguments": {"n": {"fact": "number"}}}
+    top = tool_of(server.origin + "/echo", system="account_id", run_system={"account_id": source})
+    catalog = Catalog([find, top])
+    runs = Runs(catalog=catalog, runnable={tool.id: (runner, tool) for tool in catalog})
+    before = len(server.seen)
+    ran = runs.run(Call(tool=top.id, arguments={}), facts={"number": "sentinel-7"})
+    assert ran.error is not None
+    assert ran.error.code == "DEPENDENCY_UNRESOLVED"
+    assert "find does not take what it is given: n (ARGUMENT_SCHEMA)" in ran.error.message
+    assert "sentinel-7" not in ran.error.message
+    assert len(server.seen) == before
+    ran = runs.run(Call(tool=top.id, arguments={}), facts={"number": 7})
+    assert ran.error is None
+    assert [seen.path for seen in server.seen[before:]] == ["/account/7", "/echo"]
 
 
 @pytest.mark.parametrize(

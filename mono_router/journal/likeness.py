@@ -7,8 +7,6 @@ lists catch what words cannot: two ways of asking for one thing are weighed betw
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from functools import lru_cache
 
 from mono_router import text as texts
@@ -55,16 +53,3 @@ def _best(word: str, words: frozenset[str]) -> float:
         theirs = _grams(other)
         best = max(best, 2 * len(grams & theirs) / (len(grams) + len(theirs)))
     return best if best >= 0.5 else 0.0
-
-
-def route_likeness(one: Mapping[str, float], other: Mapping[str, float]) -> float:
-    """Return the Bhattacharyya coefficient of two lists of ranked tools, each made to add up to 1; [0, 1].
-
-    >>> route_likeness({"a": 0.5, "b": 0.5}, {"a": 0.2, "b": 0.2}), route_likeness({"a": 1.0}, {"b": 1.0})
-    (1.0, 0.0)
-    """
-    sums = sum(one.values()), sum(other.values())
-    if not all(sums):
-        return 0.0
-    shared = sum(math.sqrt(score * other[tool]) for tool, score in one.items() if tool in other)
-    return round(min(1.0, shared / math.sqrt(sums[0] * sums[1])), 6)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import email.utils
 import math
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +25,7 @@ LONGEST_DELAY_S = 8.0
 CACHE_LIFE_S = 300.0
 """How long a written prompt cache lives after its last use."""
 MAX_PREFIXES = 1_000
+_NUMBER = re.compile(r"\s*\d{1,9}(\.\d{0,9})?\s*", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -181,12 +183,9 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
     (5.0, None)
     """
     for key, scale in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
-        try:
-            seconds = float(headers[key]) * scale
-        except (KeyError, ValueError):
-            continue
-        if 0 <= seconds < math.inf:
-            return seconds
+        found = headers.get(key, "")
+        if _NUMBER.fullmatch(found):
+            return float(found) * scale
     parsed = email.utils.parsedate_tz(headers.get("retry-after", ""))
     if parsed is None:
         return None

@@ -8,8 +8,8 @@ and say what happened: no URL, no credential, no word of a response.
 
 from __future__ import annotations
 
-import datetime
 import json
+import math
 import os
 import random
 import re
@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mono_router.models.attempts import retry_after_s
 from mono_router.records import Tool
 from mono_router.runtime.addresses import AddressRules, literal_address
 from mono_router.runtime.answers import AnswerError, pick_part, plain_answer
@@ -184,7 +185,8 @@ class HttpRunner:
                 failed = error
             wait = self.backoff_s * 2**retries * (1 + random.random() / 2)
             if reply is not None and reply.retry_after:
-                wait = max(wait, _seconds(reply.retry_after))
+                asked = retry_after_s({"retry-after": reply.retry_after}, time.time())
+                wait = max(wait, math.inf if asked is None else asked)
             if retries < again and _passing(reply, failed) and wait < deadline.left():
                 time.sleep(wait)
             elif failed is not None:
@@ -215,25 +217,6 @@ def _passing(reply: Reply | None, failed: WireError | None) -> bool:
     if failed is not None:
         return failed.passing
     return reply is not None and (reply.status == 429 or reply.status >= 500)
-
-
-def _seconds(text: str) -> float:
-    """The wait that a Retry-After header asks for: seconds or a date; inf where it cannot be read.
-
-    >>> _seconds("3"), _seconds("soon")
-    (3.0, inf)
-    """
-    import email.utils
-
-    if re.fullmatch(r"\s*\d{1,9}(\.\d{0,9})?\s*", text):
-        return float(text)
-    try:
-        moment = email.utils.parsedate_to_datetime(text)
-    except (TypeError, ValueError, IndexError, OverflowError):
-        return float("inf")
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=datetime.UTC)
-    return max((moment - datetime.datetime.now(datetime.UTC)).total_seconds(), 0.0)
 
 
 def _refused(status: int) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from typing import Any
 from mono_router.catalog import Catalog
 from mono_router.records import Call, Tool
 from mono_router.runtime.calls import CallContext, Runner, ToolAnswer, ToolError
+from mono_router.schema import check_arguments
 
 MAX_CHAIN = 8
 """Dependencies of dependencies; cycles are errors when a runtime is made."""
@@ -97,6 +98,10 @@ class Runs:
             raise ToolError("DEPENDENCY_UNRESOLVED", f"{name} writes: a dependency may only read")
         if depth >= MAX_CHAIN:
             raise ToolError("DEPENDENCY_UNRESOLVED", f"{name}: more than {MAX_CHAIN} dependencies in a row")
+        rejections = check_arguments(self.catalog[name], dict(arguments))
+        if rejections:  # named without their values, which may be facts
+            text = ", ".join(f"{r.name} ({r.code})" for r in rejections)
+            raise ToolError("DEPENDENCY_UNRESOLVED", f"{name} does not take what it is given: {text}"[:1_000])
         ran = self.run(Call(tool=name, arguments=arguments), depth=depth + 1, **context)
         if ran.error is not None:
             raise ran.error
