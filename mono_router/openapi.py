@@ -16,7 +16,7 @@ from mono_router.reading import CatalogError
 from mono_router.schema import pointer_parts
 
 METHODS = ("get", "head", "options", "post", "put", "patch", "delete", "trace")
-FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+FORM, PARTS = "application/x-www-form-urlencoded", "multipart/form-data"
 READ_ONLY = ("get", "head", "options")
 GROUPS = {"path": "path", "query": "query", "header": "headers"}
 _ROOT = "#/components/schemas/"
@@ -104,7 +104,7 @@ class _Document:
         required: list[str] = []
         groups: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "headers": {}, "body": {}}
         self._parameters(str(name), item, operation, properties, required, groups)
-        sent = self._body(str(name), operation, properties, required, groups)
+        body_type = self._body(str(name), operation, properties, required, groups)
         if properties:
             record["input_schema"] = self._schema(properties, required)
         http: dict[str, Any] = {"method": method.upper(), "url": self._url(path, item, operation, str(name))}
@@ -112,7 +112,9 @@ class _Document:
         auth = self._auth(str(name), operation)
         if auth:
             http["auth"] = auth
-        if sent:
+        if body_type == "form":
+            http["body_type"] = body_type
+        if body_type:
             record["run"] = {"http": http}
         return record
 
@@ -149,19 +151,21 @@ class _Document:
         properties: dict[str, Any],
         required: list[str],
         groups: dict[str, dict[str, Any]],
-    ) -> bool:
-        """Add the fields of the body; False where a call with them cannot be sent from here."""
+    ) -> str:
+        """Add the fields of the body and return its type; "" where it cannot be sent from here."""
         if not operation.get("requestBody"):
-            return True
+            return "json"
         body = self.resolved(operation["requestBody"], name)
         content = body.get("content") or {}
         kind = next((k for k in content if re.fullmatch(r"application/(.+\+)?json.*", str(k))), None)
-        sent = kind is not None
+        body_type = "json"
         if kind is None:
-            kind = next((k for k in content if str(k).startswith(FORMS)), None)
+            kind = next((k for form in (FORM, PARTS) for k in content if str(k).startswith(form)), None)
             if kind is None:
                 self.notes.count(name, f"left out: a body of {', '.join(map(str, content)) or 'no type'}")
-                return True
+                return "json"
+            body_type = "form" if str(kind).startswith(FORM) else ""
+        if not body_type:
             self.notes.count(
                 name, f"a body of {kind} is not sent from here: its fields are kept, run is left out"
             )
@@ -169,7 +173,7 @@ class _Document:
         fields = schema.get("properties")
         if not isinstance(fields, Mapping) or not fields:
             self.notes.count(name, "left out: a body that is no object with named properties")
-            return sent
+            return body_type
         needed = schema.get("required") or ()
         for field, sub in fields.items():
             made = field if field not in properties else f"body_{field}"
@@ -177,7 +181,7 @@ class _Document:
             groups["body"][field] = {"argument": made}
             if field in needed and body.get("required", True):
                 required.append(made)
-        return sent
+        return body_type
 
     def _flattened(self, schema: Any, name: str) -> dict[str, Any]:
         """An object schema with what it references and joins (``allOf``) drawn into one."""

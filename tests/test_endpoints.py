@@ -13,7 +13,7 @@ import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 import pytest
 from hypothesis import example, given
@@ -30,6 +30,7 @@ from mono_router.runtime.execution import Runs
 from mono_router.runtime.manifest import read_endpoint
 from mono_router.runtime.mapping import CallValues, dependency_problems
 from mono_router.runtime.requests import make_request
+from mono_router.text import clean
 
 CREDENTIAL = "credential-sentinel-9a7d"
 FACT = "fact-sentinel-33b0"
@@ -490,6 +491,47 @@ def test_no_text_changes_where_a_request_goes(a: str, b: str, c: str, d: str) ->
     assert list(json.loads(request.body or b"")) == ["t"]
 
 
+def test_a_form_is_flat_and_encoded(server: ToolServer, runner: HttpRunner) -> None:
+    """Lists repeat, objects are JSON, null and what was not given are left out."""
+    tool = tool_of(
+        server.origin + "/echo",
+        arguments="to tags more gone none",
+        method="POST",
+        effects="write",
+        body_type="form",
+        body={
+            "To": arg("to"),
+            "tag": arg("tags"),
+            "more": arg("more"),
+            "gone": arg("gone"),
+            "none": arg("none"),
+            "n": {"constant": 3},
+        },
+    )
+    told = answer(runner, tool, to="+20 a&b=c سلام", tags=["x y", "z"], more={"a": [1]}, none=None)
+    assert told["headers"]["content-type"] == "application/x-www-form-urlencoded"
+    assert told["body"] == [
+        ["To", "+20 a&b=c سلام"],
+        ["tag", "x y"],
+        ["tag", "z"],
+        ["more", '{"a":[1]}'],
+        ["n", "3"],
+    ]
+
+
+@given(HOSTILE, HOSTILE)
+@example("x&admin=1", "a=b;c")
+def test_no_text_adds_a_field_to_a_form(a: str, b: str) -> None:
+    """A form has the fields of the manifest, with what was given."""
+    body = {"a": arg("a"), "b": arg("b")}
+    tool = tool_of("https://api.example.com/x", arguments="a b", method="POST", body_type="form", body=body)
+    values = CallValues(tool, {"a": a, "b": b}, CallContext())
+    request = make_request(tool, read_endpoint(tool), values)
+    assert request.body is not None
+    sent = parse_qsl(request.body.decode("ascii"), keep_blank_values=True, strict_parsing=True)
+    assert sent == [("a", clean(a)), ("b", clean(b))]
+
+
 def test_no_text_changes_where_a_request_arrives(server: ToolServer, runner: HttpRunner) -> None:
     """The same over the wire: every request that is sent arrives at its place, with its own headers."""
     tool = tool_of(
@@ -738,6 +780,11 @@ MANIFESTS: dict[str, tuple[dict[str, Any], str]] = {
     "max_bytes": ({"response": {"max_bytes": "1"}}, r"response\.max_bytes must be a whole number"),
     "select": ({"response": {"select": "items"}}, r"response\.select must be a JSON pointer"),
     "response key": ({"response": {"format": "xml"}}, "response has unknown key 'format'"),
+    "body type": ({"body_type": "xml"}, "body_type must be one of json, form, got 'xml'"),
+    "nested form": (
+        {"method": "POST", "body_type": "form", "body": {"/a/b": {"constant": 1}}},
+        "body cannot set 'a/b' in a form, which is flat",
+    ),
     "unknown key": ({"verify": False}, "verify is no key of it"),
 }  # fmt: skip
 

@@ -13,6 +13,7 @@ from conftest import ROOT
 
 from mono_router.catalog import Catalog
 from mono_router.cli import COMMANDS, MOST_LINES, main
+from mono_router.runtime.manifest import endpoint_problems
 
 FIELD = {"type": "string", "description": "where the message goes"}
 FORM: dict[str, Any] = {
@@ -27,6 +28,14 @@ FORM: dict[str, Any] = {
                         "application/x-www-form-urlencoded": {
                             "schema": {"type": "object", "required": ["to"], "properties": {"to": FIELD}}
                         }
+                    }
+                },
+            },
+            "put": {
+                "operationId": "upload",
+                "requestBody": {
+                    "content": {
+                        "multipart/form-data": {"schema": {"type": "object", "properties": {"to": FIELD}}}
                     }
                 },
             },
@@ -152,13 +161,16 @@ def test_form_bodies_keep_their_fields(tmp_path: Path, capsys: pytest.CaptureFix
     catalog = Catalog.from_openapi(FORM)
     assert catalog["send"].required == ("to",)
     assert dict(catalog["send"].properties["to"]) == FIELD
-    assert catalog["send"].run is None
+    assert catalog["send"].run["http"]["body_type"] == "form"
+    assert endpoint_problems(catalog["send"]) == []
+    assert dict(catalog["upload"].properties["to"]) == FIELD
+    assert catalog["upload"].run is None
     assert catalog["all"].run["http"]["auth"]["env"] == "TOKEN"
     file = tmp_path / "api.json"
     file.write_text(json.dumps(FORM), encoding="utf-8")
     assert main(["import", "openapi", str(file), "--out", str(tmp_path / "catalog.yaml")]) == 0
     printed = capsys.readouterr().out
-    assert "a body of application/x-www-form-urlencoded is not sent from here" in printed
+    assert "a body of multipart/form-data is not sent from here" in printed
     assert "auth: {TOKEN: https://...}" in printed
     assert '"expected_tools": ["all"]' in printed
 

@@ -42,7 +42,10 @@ class Seen:
         return parse_qsl(self.target.partition("?")[2], keep_blank_values=True)
 
     @property
-    def json(self) -> Any:
+    def content(self) -> Any:
+        """What the body says, by its content type."""
+        if self.headers.get("content-type") == "application/x-www-form-urlencoded":
+            return parse_qsl(self.body.decode("ascii"), keep_blank_values=True)
         return json.loads(self.body)
 
 
@@ -105,7 +108,7 @@ class _Answers(BaseHTTPRequestHandler):
             "path": seen.path,
             "query": seen.query,
             "headers": dict(seen.headers),
-            "body": seen.json if seen.body else None,
+            "body": seen.content if seen.body else None,
         }
         self.reply(200, json.dumps(told).encode(), Content_Type="application/json")
 

@@ -23,7 +23,10 @@ METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 MAX_TIMEOUT_MS = 600_000
 MAX_RESPONSE_BYTES = 100_000_000
 
-_KEYS = ("method", "url", "path", "query", "body", "headers", "timeout_ms", "auth", "response")
+BODY_TYPES = {"json": "application/json", "form": "application/x-www-form-urlencoded"}
+"""How a body is written, and the content type of each."""
+
+_KEYS = ("method", "url", "path", "query", "body", "body_type", "headers", "timeout_ms", "auth", "response")
 PLACEHOLDER = re.compile(r"\{([^{}/]+)\}")
 _PATH = re.compile(r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2}|\{[^{}/]+\})*)*")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -63,6 +66,8 @@ class Endpoint:
     path: str
     """Template, with {placeholders}."""
     groups: Mapping[str, Mapping[str, Source]]
+    body_type: str
+    """One of :data:`BODY_TYPES`."""
     auth: Auth | None
     timeout_s: float
     max_bytes: int
@@ -109,6 +114,8 @@ def endpoint_problems(tool: Tool) -> list[str]:
         found.append(f"method must be one of {', '.join(METHODS)}, got {http['method']!r}")
     if http.get("method", "GET") == "GET" and http.get("body"):
         found.append("body cannot be sent with GET")
+    if http.get("body_type", "json") not in BODY_TYPES:
+        found.append(f"body_type must be one of {', '.join(BODY_TYPES)}, got {http['body_type']!r}")
     found.extend(f"url {text}" for text in _url_problems(http))
     found.extend(_number_problem(http, "timeout_ms", MAX_TIMEOUT_MS))
     response = http.get("response", {})
@@ -192,6 +199,10 @@ def _name_problems(http: Mapping[str, Any]) -> Iterator[str]:
             if isinstance(raw, Mapping) and "constant" in raw and is_sensitive(str(name)):
                 yield f"{group}.{name} must not be a constant: a catalog holds no credential, use auth"
     places = [body_place(str(name)) for name in body]
+    if http.get("body_type") == "form":
+        for place in places:
+            if len(place) > 1:
+                yield f"body cannot set {'/'.join(place)!r} in a form, which is flat"
     for i, one in enumerate(places):
         if any(one == two[: len(one)] for j, two in enumerate(places) if i != j):
             yield f"body sets {'/'.join(one)!r} twice"
@@ -244,6 +255,7 @@ def read_endpoint(tool: Tool) -> Endpoint:
         port=port,
         path=urlsplit(http["url"]).path or "/",
         groups=group_sources(tool),
+        body_type=http.get("body_type", "json"),
         auth=_read_auth(http["auth"]) if "auth" in http else None,
         timeout_s=http.get("timeout_ms", 10_000) / 1e3,
         max_bytes=response.get("max_bytes", 1_000_000),

@@ -1,22 +1,23 @@
 """What an HTTP tool sends: one request, made of an endpoint and the values of a call.
 
-The origin is not part of it: values become percent-encoded path segments, query values, JSON members and
-header values, and nothing else. A value that a lenient server could read as a way out of its place (``..``,
-a control character) is refused. Error texts name tools, fields and arguments, and hold no value.
+The origin is not part of it: values become percent-encoded path segments, query values, JSON members or
+form fields, and header values, and nothing else. A value that a lenient server could read as a way out of
+its place (``..``, a control character) is refused. Error texts name tools, fields and arguments, and hold no
+value.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
 from mono_router.records import Tool
 from mono_router.runtime.calls import ToolError
-from mono_router.runtime.manifest import CONTROL, PLACEHOLDER, Endpoint, body_place, escapes
+from mono_router.runtime.manifest import BODY_TYPES, CONTROL, PLACEHOLDER, Endpoint, body_place, escapes
 from mono_router.runtime.mapping import ABSENT, CallValues
 from mono_router.text import clean
 
@@ -51,19 +52,19 @@ def make_request(tool: Tool, endpoint: Endpoint, values: CallValues, *, credenti
         if CONTROL.search(text) or len(text) > MAX_HEADER:
             raise _unfit(tool, f"header {name}", "holds what a header cannot carry, or is too long")
         headers.append((name, text))
-    query = list(_query(tool, endpoint, values))
+    query = list(_pairs(tool, endpoint, values, "query"))
     if auth is not None and auth.query:
         query.append((auth.query, credential))
     elif auth is not None:
         headers.append((auth.header, auth.prefix + credential))
     target = _path(tool, endpoint, values)
     if query:
-        target += "?" + "&".join(f"{quote(name, safe='')}={quote(text, safe='')}" for name, text in query)
+        target += "?" + _encoded(query)
     if len(target) > MAX_TARGET:
         raise _unfit(tool, "path and query", "are too long")
     body = _body(tool, endpoint, values)
     if body is not None:
-        headers.append(("Content-Type", "application/json"))
+        headers.append(("Content-Type", BODY_TYPES[endpoint.body_type]))
     return Request(method=endpoint.method, target=target, headers=tuple(headers), body=body)
 
 
@@ -75,10 +76,16 @@ def _present(endpoint: Endpoint, values: CallValues, group: str) -> Iterator[tup
             yield name, value
 
 
-def _query(tool: Tool, endpoint: Endpoint, values: CallValues) -> Iterator[tuple[str, str]]:
-    for name, value in _present(endpoint, values, "query"):
+def _pairs(tool: Tool, endpoint: Endpoint, values: CallValues, group: str) -> Iterator[tuple[str, str]]:
+    """Names and texts of a group, a list's items one by one under its name."""
+    for name, value in _present(endpoint, values, group):
         for item in value if isinstance(value, (list, tuple)) else (value,):
-            yield name, _text(tool, name, item)
+            if item is not None:
+                yield name, _text(tool, name, item)
+
+
+def _encoded(pairs: Iterable[tuple[str, str]]) -> str:
+    return "&".join(f"{quote(name, safe='')}={quote(text, safe='')}" for name, text in pairs)
 
 
 def _path(tool: Tool, endpoint: Endpoint, values: CallValues) -> str:
@@ -104,6 +111,9 @@ def _path(tool: Tool, endpoint: Endpoint, values: CallValues) -> str:
 def _body(tool: Tool, endpoint: Endpoint, values: CallValues) -> bytes | None:
     if endpoint.method == "GET" or not endpoint.groups["body"]:
         return None
+    if endpoint.body_type == "form":
+        pairs = _pairs(tool, endpoint, values, "body")
+        return _encoded((body_place(name)[0], text) for name, text in pairs).encode("ascii")
     body: dict[str, Any] = {}
     for name, value in _present(endpoint, values, "body"):
         *parents, last = body_place(name)
