@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from mono_router.adaptation import Recipe, TunedEncoder, adapt
+    from mono_router.adaptation import PretrainRecipe, Recipe, TunedEncoder, adapt, pretrain
     from mono_router.catalog import Catalog
     from mono_router.embedding import (
         EmbeddingRetriever,
@@ -91,6 +91,7 @@ _HOMES = {
     "OperatingPoint": "lab.picking",
     "OrderBias": "lab.order_bias",
     "Overlap": "lab.overlap",
+    "PretrainRecipe": "adaptation",
     "Query": "records",
     "Recipe": "adaptation",
     "RecordedModel": "models.recorded",
@@ -122,6 +123,7 @@ _HOMES = {
     "load_cases": "lab.cases",
     "load_sessions": "lab.sessions",
     "order_bias": "lab.order_bias",
+    "pretrain": "adaptation",
     "propose": "journal.improvement",
     "sweep": "lab.tuning",
 }
@@ -157,6 +159,7 @@ __all__ = [  # sorted; a test holds it equal to the table above
     "OperatingPoint",
     "OrderBias",
     "Overlap",
+    "PretrainRecipe",
     "Query",
     "Recipe",
     "RecordedModel",
@@ -188,6 +191,7 @@ __all__ = [  # sorted; a test holds it equal to the table above
     "load_cases",
     "load_sessions",
     "order_bias",
+    "pretrain",
     "propose",
     "sweep",
 ]

@@ -1,12 +1,16 @@
-"""Adaptation: an encoder that learns a catalog's own tools from the catalog's own texts.
+"""Tuned encoders: one that learns a catalog's own tools, one that learns what tools are from other catalogs.
 
-A sentence-transformers encoder and a catalog with examples go in, a tuned copy of the encoder comes out
-in which texts of one tool lie closer together than texts of different tools. Nothing is labelled and no
-case is seen: the texts are the ones that the heads learn from (see :mod:`mono_router.heads`). The copy
-carries an id over its base, texts, recipe and weights, so that cached vectors are never mixed.
+A sentence-transformers encoder goes in, a tuned copy comes out in which texts of one tool lie closer
+together than texts of different tools. :func:`adapt` learns from the texts of the catalog itself: nothing
+is labelled and no case is seen, the texts are the ones that the heads learn from (see
+:mod:`mono_router.heads`). :func:`pretrain` learns from other catalogs with labelled messages, once for all
+catalogs to come; one may follow the other. The copy carries an id over its base, texts, recipe and
+weights, so that cached vectors are never mixed, and the ids of the cases that it saw, so that evaluating
+on them is refused.
 
-The method is supervised contrastive learning (Khosla et al. 2020, equation 2) over few examples a class
-as in SetFit (Tunstall et al. 2022). Token embeddings stay as they are: few texts touch few of them.
+The method is supervised contrastive learning (Khosla et al. 2020, equation 2), over few examples a class
+as in SetFit (Tunstall et al. 2022), over many intents of others as in IntentBERT (Zhang et al. 2021).
+Token embeddings stay as they are: few texts touch few of them.
 """
 
 from __future__ import annotations
@@ -16,7 +20,9 @@ import dataclasses
 import hashlib
 import json
 import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +32,7 @@ from mono_router.catalog import Catalog
 from mono_router.dialects import written_arabic
 from mono_router.embedding import SentenceTransformerEncoder
 from mono_router.heads import training_texts
-from mono_router.records import Encoder, digest
+from mono_router.records import Case, Encoder, digest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,6 +47,8 @@ _WARM = 0.1
 _EXCLUDED = -1e9
 """Logit of a text against itself: finite, so that a batch of one text has a gradient."""
 _WEIGHT_DECAY, _MOST_GRADIENT = 0.01, 1.0
+_MOST_TOKENS = 64
+"""Longer texts are cut while the encoder is tuned: few are, and they cost the most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,14 +67,41 @@ class Recipe:
     """Of the order of tools and of dropout."""
 
     def __post_init__(self) -> None:
-        for name, least in (("learning_rate", 0.0), ("temperature", 0.0)):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > least):
-                raise ValueError(f"{name} must be > {least:g}, got {value!r}")
-        for name, fewest in (("epochs", 1), ("batch_size", 2), ("seed", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < fewest:
-                raise ValueError(f"{name} must be an integer >= {fewest}, got {value!r}")
+        _check_recipe(self, epochs=1, batch_size=2, seed=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainRecipe:
+    """How an encoder is pretrained; the defaults were chosen on dev of sets that were left out."""
+
+    learning_rate: float = 3e-5
+    """Highest learning rate of AdamW."""
+    steps: int = 400
+    """Batches; each comes from one set, drawn by the square root of its number of texts."""
+    temperature: float = 0.05
+    """Of the softmax over cosines in a batch."""
+    batch_size: int = 64
+    """Texts a step, at most."""
+    tools: int = 24
+    """Tools a step, at most."""
+    seed: int = 0
+    """Of the batches and of dropout."""
+
+    def __post_init__(self) -> None:
+        _check_recipe(self, steps=1, batch_size=4, tools=2, seed=0)
+        if 2 * self.tools > self.batch_size:
+            raise ValueError(f"tools must be <= batch_size / 2, got {self.tools} of {self.batch_size}")
+
+
+def _check_recipe(recipe: Recipe | PretrainRecipe, **least: int) -> None:
+    for name in ("learning_rate", "temperature"):
+        value = getattr(recipe, name)
+        if not (math.isfinite(value) and value > 0.0):
+            raise ValueError(f"{name} must be > 0, got {value!r}")
+    for name, fewest in least.items():
+        value = getattr(recipe, name)
+        if not isinstance(value, int) or value < fewest:
+            raise ValueError(f"{name} must be an integer >= {fewest}, got {value!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,13 +112,15 @@ class Adaptation:
     """Id of the encoder before."""
     texts: str
     """Hash of the texts and which of them stand for one tool; the texts themselves are not kept."""
-    recipe: Recipe
+    recipe: Recipe | PretrainRecipe
     weights: str
     """Hash of the weights after."""
+    cases: tuple[str, ...] = ()
+    """Ids of the labelled cases that it or its base saw, sorted."""
 
 
 class TunedEncoder(SentenceTransformerEncoder):
-    """An encoder that :func:`adapt` made, or that was loaded from a folder.
+    """An encoder that :func:`adapt` or :func:`pretrain` made, or that was loaded from a folder.
 
     Parameters
     ----------
@@ -97,6 +134,7 @@ class TunedEncoder(SentenceTransformerEncoder):
         self._model = model
         self.adaptation = adaptation
         self._id = f"{adaptation.base}+{digest(dataclasses.asdict(adaptation))[7:23]}"
+        self.fitted_on: frozenset[str] = frozenset(adaptation.cases)
 
     def save(self, folder: str | Path) -> None:
         """Write the model, as sentence-transformers saves it, and what it was tuned on."""
@@ -118,7 +156,9 @@ class TunedEncoder(SentenceTransformerEncoder):
             record = json.loads(path.read_text(encoding="utf-8"))
             if record.pop("schema") != _SCHEMA:
                 raise ValueError("schema")
-            adaptation = Adaptation(**{**record, "recipe": Recipe(**record["recipe"])})
+            kind = PretrainRecipe if "steps" in record["recipe"] else Recipe
+            cases = tuple(map(str, record["cases"]))
+            adaptation = Adaptation(**{**record, "recipe": kind(**record["recipe"]), "cases": cases})
         except FileNotFoundError:
             raise ValueError(f"{path} must be there: {folder} is no saved TunedEncoder") from None
         except (KeyError, TypeError, ValueError, AttributeError):
@@ -127,6 +167,21 @@ class TunedEncoder(SentenceTransformerEncoder):
         if weights_hash(model) != adaptation.weights:
             raise ValueError(f"{folder} must hold the weights that {RECORD} names, got others")
         return cls(model, adaptation)
+
+
+def saved_encoder(name_or_path: str | Path, *, device: str | None = None) -> SentenceTransformerEncoder:
+    """Return the :class:`TunedEncoder` that a folder holds, or else the model of this name or folder.
+
+    Raises
+    ------
+    ImportError
+        If sentence-transformers is not installed.
+    ValueError
+        If a record is there that cannot be read.
+    """
+    if (Path(name_or_path) / RECORD).is_file():
+        return TunedEncoder.load(name_or_path, device=device)
+    return SentenceTransformerEncoder(name_or_path, device=device)
 
 
 def adapt(
@@ -166,10 +221,7 @@ def adapt(
     Traceback (most recent call last):
     TypeError: encoder must be a SentenceTransformerEncoder to adapt, got LightEncoder
     """
-    if not isinstance(encoder, SentenceTransformerEncoder):
-        raise TypeError(
-            f"encoder must be a SentenceTransformerEncoder to adapt, got {type(encoder).__name__}"
-        )
+    base = _trainable(encoder, "adapt")
     recipe = recipe or Recipe()
     training = training_texts(catalog)
     if not training.exemplified:
@@ -178,28 +230,149 @@ def adapt(
             "catalog must have an example or a hint for half of its tools to adapt to, "
             f"got {n_said} of {training.n_tools}"
         )
+    given = _Texts([written_arabic(text) for text in training.texts], training.tool)
+    return _tuned(base, [given], list(_epochs(given, recipe)), recipe, (), bar="adapt", progress=progress)
+
+
+def pretrain(
+    encoder: Encoder,
+    sets: Iterable[tuple[Catalog, Iterable[Case]]],
+    *,
+    recipe: PretrainRecipe | None = None,
+    progress: bool = True,
+) -> TunedEncoder:
+    """Return a copy of an encoder, tuned on the texts and labelled cases of catalogs.
+
+    It learns which differences between two messages tell tools apart, and is meant for catalogs that it
+    has not seen: the benchmark's ``--pretrain`` measures it on each set with that set, and every set made
+    from the same source, left out. The same encoder, sets and recipe give the same weights on one machine
+    with one number of threads. The global random state is left as it was.
+
+    Parameters
+    ----------
+    encoder
+        Stays as it is.
+    sets
+        Catalogs, each with cases whose messages stand for the one tool that they expect; other cases are
+        passed over. Ids of cases are kept, in ``fitted_on``, and evaluating on these cases is refused.
+    recipe
+        Default: ``PretrainRecipe()``.
+    progress
+        Whether a bar is drawn.
+
+    Raises
+    ------
+    TypeError
+        If the encoder is no sentence-transformers model.
+    ValueError
+        If no set has two tools with two texts each, or the model has nothing above its token embeddings.
+
+    >>> from mono_router.embedding import LightEncoder
+    >>> pretrain(LightEncoder(), [])
+    Traceback (most recent call last):
+    TypeError: encoder must be a SentenceTransformerEncoder to pretrain, got LightEncoder
+    """
+    base = _trainable(encoder, "pretrain")
+    recipe = recipe or PretrainRecipe()
+    given, seen = [], []
+    for catalog, cases in sets:
+        used = [case for case in cases if len(case.expected_tools) == 1]
+        training = training_texts(catalog, used)
+        texts = _Texts([written_arabic(text) for text in training.texts], training.tool)
+        if len(texts.rows) > 1:
+            given.append(texts)
+            seen += [case.id for case in used]
+    if not given:
+        raise ValueError("sets must hold a catalog with two texts for each of two tools to pretrain on")
+    batches = list(_drawn(given, recipe))
+    return _tuned(base, given, batches, recipe, seen, bar="pretrain", progress=progress)
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """Texts as the retriever shows them, with the tool each stands for."""
+
+    texts: list[str]
+    tool: NDArray[np.int64]
+
+    @cached_property
+    def rows(self) -> list[NDArray[np.intp]]:
+        """Texts of each tool that has several."""
+        found = [np.flatnonzero(self.tool == number) for number in np.unique(self.tool)]
+        return [row for row in found if len(row) > 1]
+
+
+_Batch = tuple[list[str], "NDArray[np.int64]"]
+"""Texts and their tools."""
+
+
+def _epochs(given: _Texts, recipe: Recipe) -> Iterator[_Batch]:
+    """Every text once an epoch, whole tools side by side."""
+    random = np.random.default_rng(recipe.seed)
+    n_steps = math.ceil(len(given.texts) / recipe.batch_size)
+    rows = [np.flatnonzero(given.tool == number) for number in np.unique(given.tool)]
+    for _ in range(recipe.epochs):
+        order = np.concatenate([rows[i] for i in random.permutation(len(rows))])
+        for part in np.array_split(order, n_steps):
+            yield [given.texts[i] for i in part.tolist()], given.tool[part]
+
+
+def _drawn(given: Sequence[_Texts], recipe: PretrainRecipe) -> Iterator[_Batch]:
+    """A few texts of each of some tools of one set."""
+    random = np.random.default_rng(recipe.seed)
+    shares = np.sqrt([len(texts.texts) for texts in given])
+    for _ in range(recipe.steps):
+        own = given[int(random.choice(len(given), p=shares / shares.sum()))]
+        tools = random.choice(len(own.rows), min(recipe.tools, len(own.rows)), replace=False)
+        each = recipe.batch_size // len(tools)
+        drawn = [random.choice(own.rows[i], min(each, len(own.rows[i])), replace=False) for i in tools]
+        part = np.concatenate(drawn)
+        yield [own.texts[i] for i in part.tolist()], own.tool[part]
+
+
+def _trainable(encoder: Encoder, verb: str) -> SentenceTransformerEncoder:
+    if not isinstance(encoder, SentenceTransformerEncoder):
+        raise TypeError(
+            f"encoder must be a SentenceTransformerEncoder to {verb}, got {type(encoder).__name__}"
+        )
+    return encoder
+
+
+def _tuned(
+    encoder: SentenceTransformerEncoder,
+    given: Sequence[_Texts],
+    batches: Sequence[_Batch],
+    recipe: Recipe | PretrainRecipe,
+    seen: Iterable[str],
+    *,
+    bar: str,
+    progress: bool,
+) -> TunedEncoder:
+    """A copy of the encoder after these batches."""
     import torch
 
-    messages = [written_arabic(text) for text in training.texts]  # as the retriever shows them
     model = copy.deepcopy(encoder._model).float()
     with torch.random.fork_rng():
         torch.manual_seed(recipe.seed)
-        _tune(model, messages, training.tool, recipe, progress=progress)
+        _train(model, batches, recipe, bar=bar, progress=progress)
+    pairs = [[list(pair) for pair in zip(own.texts, own.tool.tolist(), strict=True)] for own in given]
+    before: frozenset[str] = getattr(encoder, "fitted_on", frozenset())
     adaptation = Adaptation(
         base=encoder.id,
-        texts=digest([list(pair) for pair in zip(messages, training.tool.tolist(), strict=True)]),
+        texts=digest(pairs),
         recipe=recipe,
         weights=weights_hash(model),
+        cases=tuple(sorted({*before, *seen})),
     )
     return TunedEncoder(model, adaptation)
 
 
-def _tune(
+def _train(
     model: SentenceTransformer,
-    messages: list[str],
-    tool: NDArray[np.int64],
-    recipe: Recipe,
+    batches: Sequence[_Batch],
+    recipe: Recipe | PretrainRecipe,
     *,
+    bar: str,
     progress: bool,
 ) -> None:
     """Tune a model in place."""
@@ -209,37 +382,33 @@ def _tune(
     frozen = {name: "embeddings." in name for name, _ in model.named_parameters()}
     trained = [p for name, p in model.named_parameters() if not frozen[name]]
     if not trained:
-        raise ValueError("encoder must have layers above its token embeddings to adapt, got none")
+        raise ValueError(f"encoder must have layers above its token embeddings to {bar}, got none")
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(not frozen[name])
-    n_steps = math.ceil(len(messages) / recipe.batch_size)
-    total = n_steps * recipe.epochs
+    total = len(batches)
     optimizer = torch.optim.AdamW(trained, lr=recipe.learning_rate, weight_decay=_WEIGHT_DECAY)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min(1.0, (step + 1) / (_WARM * total)) * (1.0 - step / total)
     )
-    random = np.random.default_rng(recipe.seed)
-    rows = [np.flatnonzero(tool == number) for number in np.unique(tool)]
     prompt = model.prompts.get("query") or None
+    longest = model.max_seq_length
+    model.max_seq_length = min(longest or _MOST_TOKENS, _MOST_TOKENS)
     model.train()
-    with tqdm(total=total, desc="adapt", unit="step", leave=False, disable=not progress) as bar:
-        for _ in range(recipe.epochs):
-            order = np.concatenate([rows[i] for i in random.permutation(len(rows))])
-            for part in np.array_split(order, n_steps):
-                features = model.preprocess([messages[i] for i in part.tolist()], prompt=prompt)
-                features = {
-                    key: value.to(model.device) if isinstance(value, torch.Tensor) else value
-                    for key, value in features.items()
-                }
-                vectors = torch.nn.functional.normalize(model(features)["sentence_embedding"], dim=1)
-                loss = contrastive_loss(vectors, torch.as_tensor(tool[part]), recipe.temperature)
-                optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                torch.nn.utils.clip_grad_norm_(trained, _MOST_GRADIENT)
-                optimizer.step()
-                schedule.step()
-                bar.update()
+    for messages, tool in tqdm(batches, desc=bar, unit="step", leave=False, disable=not progress):
+        features = model.preprocess(messages, prompt=prompt)
+        features = {
+            key: value.to(model.device) if isinstance(value, torch.Tensor) else value
+            for key, value in features.items()
+        }
+        vectors = torch.nn.functional.normalize(model(features)["sentence_embedding"], dim=1)
+        loss = contrastive_loss(vectors, torch.as_tensor(tool), recipe.temperature)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(trained, _MOST_GRADIENT)
+        optimizer.step()
+        schedule.step()
     optimizer.zero_grad()
+    model.max_seq_length = longest
     model.requires_grad_(True)
     model.eval()
 

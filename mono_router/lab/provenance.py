@@ -47,6 +47,7 @@ def provenance_of(report: Report) -> dict[str, Any]:
         "prompts": dict(router.prompts),
         "retriever": None if router.retriever is None else type(router.retriever).__name__,
         "encoder": None if encoder is None else encoder.id,
+        "encoder_cases_hash": _learnt(encoder),
         "model": None if model is None else model.name,
         "simulated": router.simulated,
         "selector": type(router.selector).__name__,

@@ -197,12 +197,13 @@ def _model(
 def _encoder(config: RuntimeConfig, problems: list[str]) -> Encoder | None:
     if config.encoder == "none":
         return None
-    from mono_router.embedding import LightEncoder, SentenceTransformerEncoder
+    from mono_router.adaptation import saved_encoder
+    from mono_router.embedding import LightEncoder
 
     if config.encoder == "light":
         return LightEncoder()
     try:
-        return SentenceTransformerEncoder(config.encoder)
+        return saved_encoder(config.encoder)
     except (ImportError, ValueError, OSError) as error:
         problems.append(f"encoder: {str(error).splitlines()[0]}")
         return None
