@@ -77,7 +77,7 @@ class PretrainRecipe:
     learning_rate: float = 3e-5
     """Highest learning rate of AdamW."""
     steps: int = 400
-    """Batches; each comes from one set, drawn by the square root of its number of texts."""
+    """Batches; each comes from one set, drawn by the square root of how many texts share a tool in it."""
     temperature: float = 0.05
     """Of the softmax over cosines in a batch."""
     batch_size: int = 64
@@ -253,8 +253,9 @@ def pretrain(
     encoder
         Stays as it is.
     sets
-        Catalogs, each with cases whose messages stand for the one tool that they expect; other cases are
-        passed over. Ids of cases are kept, in ``fitted_on``, and evaluating on these cases is refused.
+        Catalogs, each with cases whose messages stand for the one tool that they expect. Cases that expect
+        none or several, or whose label is only sure within ``candidate_tools``, are passed over. Ids of
+        cases are kept, in ``fitted_on``, and evaluating on these cases is refused.
     recipe
         Default: ``PretrainRecipe()``.
     progress
@@ -276,7 +277,7 @@ def pretrain(
     recipe = recipe or PretrainRecipe()
     given, seen = [], []
     for catalog, cases in sets:
-        used = [case for case in cases if len(case.expected_tools) == 1]
+        used = [c for c in cases if len(c.expected_tools) == 1 and c.candidate_tools is None]
         training = training_texts(catalog, used)
         texts = _Texts([written_arabic(text) for text in training.texts], training.tool)
         if len(texts.rows) > 1:
@@ -320,7 +321,7 @@ def _epochs(given: _Texts, recipe: Recipe) -> Iterator[_Batch]:
 def _drawn(given: Sequence[_Texts], recipe: PretrainRecipe) -> Iterator[_Batch]:
     """A few texts of each of some tools of one set."""
     random = np.random.default_rng(recipe.seed)
-    shares = np.sqrt([len(texts.texts) for texts in given])
+    shares = np.sqrt([sum(map(len, own.rows)) for own in given])
     for _ in range(recipe.steps):
         own = given[int(random.choice(len(given), p=shares / shares.sum()))]
         tools = random.choice(len(own.rows), min(recipe.tools, len(own.rows)), replace=False)

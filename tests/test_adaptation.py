@@ -81,6 +81,9 @@ def labelled(catalog) -> tuple[Catalog, list[Case]]:
         for i, hint in enumerate(tool.hints)
     ]
     cases.append(Case(id="none", message="good morning", expected_tools=()))
+    cases.append(
+        Case(id="sure", message="new card", expected_tools=("card.pin",), candidate_tools=("card.pin",))
+    )
     cases.append(Case(id="two", message="lost it, and a new code", expected_tools=("card.lost", "card.pin")))
     return bare, cases
 
@@ -189,7 +192,7 @@ def test_a_batch_comes_from_one_set(sizes, tools, more, seed) -> None:
 def test_pretrained_on_labelled_messages(minilm, pretrained, labelled, catalog) -> None:
     """Messages of one tool move together, and only cases with one tool are learned from."""
     assert separation(pretrained, catalog) > separation(minilm, catalog) + 0.02
-    assert pretrained.fitted_on == {case.id for case in labelled[1]} - {"none", "two"}
+    assert pretrained.fitted_on == {case.id for case in labelled[1]} - {"none", "sure", "two"}
     again = pretrain(minilm, [labelled], recipe=BRIEF, progress=False)
     assert again.id == pretrained.id
     np.testing.assert_array_equal(again.encode(["turn it off"]), pretrained.encode(["turn it off"]))
