@@ -76,7 +76,7 @@ class PretrainRecipe:
 
     learning_rate: float = 3e-5
     """Highest learning rate of AdamW."""
-    steps: int = 400
+    steps: int = 800
     """Batches; each comes from one set, drawn by the square root of how many texts share a tool in it."""
     temperature: float = 0.05
     """Of the softmax over cosines in a batch."""
