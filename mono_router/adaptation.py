@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 RECORD = "adaptation.json"
 """File beside the saved model that says what it was tuned on."""
-_SCHEMA = 1
+_SCHEMA = 2
 _WARM = 0.1
 """Share of the steps in which the learning rate rises; over the rest it falls to 0."""
 _EXCLUDED = -1e9

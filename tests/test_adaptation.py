@@ -316,14 +316,14 @@ def test_other_weights_are_refused(folder) -> None:
 
 
 @pytest.mark.parametrize(
-    "written", ["{", "[]", "{}", '{"schema": 2}', '{"schema": 1, "recipe": {"epochs": 0}}'], ids=range(5)
+    "written", ["{", "[]", "{}", '{"schema": 1}', '{"schema": 2, "recipe": {"epochs": 0}}'], ids=range(5)
 )
 def test_a_broken_record_is_refused(tmp_path, written) -> None:
     """A record that cannot be read is named, and its absence too."""
     with pytest.raises(ValueError, match=r"adaptation\.json must be there"):
         TunedEncoder.load(tmp_path)
     (tmp_path / RECORD).write_text(written, encoding="utf-8")
-    with pytest.raises(ValueError, match=r"adaptation\.json must be the record of a TunedEncoder, schema 1"):
+    with pytest.raises(ValueError, match=r"adaptation\.json must be the record of a TunedEncoder, schema 2"):
         TunedEncoder.load(tmp_path)
 
 
