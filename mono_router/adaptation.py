@@ -20,19 +20,19 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from mono_router.catalog import Catalog
 from mono_router.dialects import written_arabic
 from mono_router.embedding import SentenceTransformerEncoder
-from mono_router.heads import training_texts
-from mono_router.records import Case, Encoder, digest
+from mono_router.heads import TrainingTexts, training_texts
+from mono_router.records import Case, Encoder, digest, fitted_on
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,56 +52,61 @@ _MOST_TOKENS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class _Training:
+    """What every recipe has."""
+
+    _least: ClassVar[Mapping[str, int]]
+    """Least value of each whole number."""
+
+    learning_rate: float
+    """Highest learning rate of AdamW."""
+    temperature: float = 0.05
+    """Of the softmax over cosines in a batch."""
+    batch_size: int = 64
+    """Texts a step, at most."""
+    seed: int = 0
+    """Of the order of what is drawn and of dropout."""
+
+    def __post_init__(self) -> None:
+        for name in ("learning_rate", "temperature"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0.0):
+                raise ValueError(f"{name} must be > 0, got {value!r}")
+        for name, fewest in self._least.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < fewest:
+                raise ValueError(f"{name} must be an integer >= {fewest}, got {value!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe(_Training):
     """How an encoder is tuned; the defaults were chosen on dev of clinc150, banking77 and massive (en)."""
+
+    _least: ClassVar[Mapping[str, int]] = {"epochs": 1, "batch_size": 2, "seed": 0}
 
     learning_rate: float = 5e-5
     """Highest learning rate of AdamW."""
     epochs: int = 5
-    """Passes over the texts."""
-    temperature: float = 0.05
-    """Of the softmax over cosines in a batch."""
-    batch_size: int = 64
-    """Texts a step, whole tools side by side."""
-    seed: int = 0
-    """Of the order of tools and of dropout."""
-
-    def __post_init__(self) -> None:
-        _check_recipe(self, epochs=1, batch_size=2, seed=0)
+    """Passes over the texts, whole tools side by side."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PretrainRecipe:
+class PretrainRecipe(_Training):
     """How an encoder is pretrained; the defaults were chosen on dev of sets that were left out."""
+
+    _least: ClassVar[Mapping[str, int]] = {"steps": 1, "batch_size": 4, "tools": 2, "seed": 0}
 
     learning_rate: float = 3e-5
     """Highest learning rate of AdamW."""
     steps: int = 800
     """Batches; each comes from one set, drawn by the square root of how many texts share a tool in it."""
-    temperature: float = 0.05
-    """Of the softmax over cosines in a batch."""
-    batch_size: int = 64
-    """Texts a step, at most."""
     tools: int = 24
     """Tools a step, at most."""
-    seed: int = 0
-    """Of the batches and of dropout."""
 
     def __post_init__(self) -> None:
-        _check_recipe(self, steps=1, batch_size=4, tools=2, seed=0)
+        super().__post_init__()
         if 2 * self.tools > self.batch_size:
             raise ValueError(f"tools must be <= batch_size / 2, got {self.tools} of {self.batch_size}")
-
-
-def _check_recipe(recipe: Recipe | PretrainRecipe, **least: int) -> None:
-    for name in ("learning_rate", "temperature"):
-        value = getattr(recipe, name)
-        if not (math.isfinite(value) and value > 0.0):
-            raise ValueError(f"{name} must be > 0, got {value!r}")
-    for name, fewest in least.items():
-        value = getattr(recipe, name)
-        if not isinstance(value, int) or value < fewest:
-            raise ValueError(f"{name} must be an integer >= {fewest}, got {value!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,7 +235,7 @@ def adapt(
             "catalog must have an example or a hint for half of its tools to adapt to, "
             f"got {n_said} of {training.n_tools}"
         )
-    given = _Texts([written_arabic(text) for text in training.texts], training.tool)
+    given = _Texts.of(training)
     return _tuned(base, [given], list(_epochs(given, recipe)), recipe, (), bar="adapt", progress=progress)
 
 
@@ -279,7 +284,7 @@ def pretrain(
     for catalog, cases in sets:
         used = [c for c in cases if len(c.expected_tools) == 1 and c.candidate_tools is None]
         training = training_texts(catalog, used)
-        texts = _Texts([written_arabic(text) for text in training.texts], training.tool)
+        texts = _Texts.of(training)
         if len(texts.rows) > 1:
             given.append(texts)
             seen += [case.id for case in used]
@@ -296,11 +301,23 @@ class _Texts:
     texts: list[str]
     tool: NDArray[np.int64]
 
+    @classmethod
+    def of(cls, training: TrainingTexts) -> _Texts:
+        return cls([written_arabic(text) for text in training.texts], training.tool)
+
+    @cached_property
+    def by_tool(self) -> list[NDArray[np.intp]]:
+        """Places of each tool's texts."""
+        return [np.flatnonzero(self.tool == number) for number in np.unique(self.tool)]
+
     @cached_property
     def rows(self) -> list[NDArray[np.intp]]:
-        """Texts of each tool that has several."""
-        found = [np.flatnonzero(self.tool == number) for number in np.unique(self.tool)]
-        return [row for row in found if len(row) > 1]
+        """The same, of the tools that have several."""
+        return [row for row in self.by_tool if len(row) > 1]
+
+    def batch(self, part: NDArray[np.intp]) -> _Batch:
+        """The texts at these places."""
+        return [self.texts[i] for i in part.tolist()], self.tool[part]
 
 
 _Batch = tuple[list[str], "NDArray[np.int64]"]
@@ -311,24 +328,23 @@ def _epochs(given: _Texts, recipe: Recipe) -> Iterator[_Batch]:
     """Every text once an epoch, whole tools side by side."""
     random = np.random.default_rng(recipe.seed)
     n_steps = math.ceil(len(given.texts) / recipe.batch_size)
-    rows = [np.flatnonzero(given.tool == number) for number in np.unique(given.tool)]
     for _ in range(recipe.epochs):
-        order = np.concatenate([rows[i] for i in random.permutation(len(rows))])
+        order = np.concatenate([given.by_tool[i] for i in random.permutation(len(given.by_tool))])
         for part in np.array_split(order, n_steps):
-            yield [given.texts[i] for i in part.tolist()], given.tool[part]
+            yield given.batch(part)
 
 
 def _drawn(given: Sequence[_Texts], recipe: PretrainRecipe) -> Iterator[_Batch]:
     """A few texts of each of some tools of one set."""
     random = np.random.default_rng(recipe.seed)
     shares = np.sqrt([sum(map(len, own.rows)) for own in given])
+    shares /= shares.sum()
     for _ in range(recipe.steps):
-        own = given[int(random.choice(len(given), p=shares / shares.sum()))]
+        own = given[int(random.choice(len(given), p=shares))]
         tools = random.choice(len(own.rows), min(recipe.tools, len(own.rows)), replace=False)
         each = recipe.batch_size // len(tools)
         drawn = [random.choice(own.rows[i], min(each, len(own.rows[i])), replace=False) for i in tools]
-        part = np.concatenate(drawn)
-        yield [own.texts[i] for i in part.tolist()], own.tool[part]
+        yield own.batch(np.concatenate(drawn))
 
 
 def _trainable(encoder: Encoder, verb: str) -> SentenceTransformerEncoder:
@@ -357,13 +373,12 @@ def _tuned(
         torch.manual_seed(recipe.seed)
         _train(model, batches, recipe, bar=bar, progress=progress)
     pairs = [[list(pair) for pair in zip(own.texts, own.tool.tolist(), strict=True)] for own in given]
-    before: frozenset[str] = getattr(encoder, "fitted_on", frozenset())
     adaptation = Adaptation(
         base=encoder.id,
         texts=digest(pairs),
         recipe=recipe,
         weights=weights_hash(model),
-        cases=tuple(sorted({*before, *seen})),
+        cases=tuple(sorted({*fitted_on(encoder), *seen})),
     )
     return TunedEncoder(model, adaptation)
 

@@ -52,6 +52,16 @@ def did_you_mean(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str
     return f", did you mean {near[0]!r}?" if near else ""
 
 
+def fitted_on(part: Any) -> frozenset[str]:
+    """Return the ids of the cases that a selector, calibrator or encoder learned from.
+
+    >>> fitted_on(object())
+    frozenset()
+    """
+    found: frozenset[str] = getattr(part, "fitted_on", frozenset())
+    return found
+
+
 def plain(value: Any) -> Any:
     """Return records, tuples and mappings as plain dicts and lists, ready for JSON.
 

@@ -38,7 +38,7 @@ from mono_router.lab.metrics import (
 )
 from mono_router.lab.provenance import provenance_of
 from mono_router.lab.spreading import score_batches
-from mono_router.records import OUTCOMES, Case, canonical_json, did_you_mean
+from mono_router.records import OUTCOMES, Case, canonical_json, did_you_mean, fitted_on
 from mono_router.router import Router
 from mono_router.settings import Settings
 
@@ -161,7 +161,7 @@ def encoders_of(router: Router) -> list[Any]:
 def check_unseen(router: Router, cases: Sequence[Case]) -> None:
     """Raise ValueError if something in the router was fitted on one of the cases."""
     for part in (router.selector, router.calibrator, *encoders_of(router)):
-        seen: frozenset[str] = getattr(part, "fitted_on", frozenset())
+        seen = fitted_on(part)
         clash = next((case.id for case in cases if case.id in seen), None)
         if clash is not None:
             raise ValueError(f"{type(part).__name__} was fitted on case {clash}: evaluate on other cases")

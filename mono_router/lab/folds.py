@@ -19,7 +19,7 @@ from mono_router.evidence_table import EvidenceTable
 from mono_router.lab.calibration import Calibrator
 from mono_router.lab.evaluation import Offered, encoders_of, evaluate, joined_tables
 from mono_router.lab.intervals import group_codes
-from mono_router.records import Case, Usage
+from mono_router.records import Case, Usage, fitted_on
 from mono_router.router import Router
 
 
@@ -64,15 +64,14 @@ def fitted_without(router: Router, cases: Sequence[Case], held: Sequence[Case], 
     selector, calibrator = router._given_selector, router.calibrator
     changed = False
     for encoder in encoders_of(router):
-        if getattr(encoder, "fitted_on", frozenset()) & ids:
+        if fitted_on(encoder) & ids:
             raise ValueError(f"cv cannot fit {type(encoder).__name__} anew: pretrain it without these cases")
-    seen: frozenset[str] = getattr(selector, "fitted_on", frozenset())
-    if seen & ids:
+    if fitted_on(selector) & ids:
         without = getattr(selector, "without", None)
         if without is None:
             raise ValueError(f"cv cannot fit {type(selector).__name__} anew: it has no without(groups)")
         selector, changed = without(groups), True
-    learnt: frozenset[str] = getattr(calibrator, "fitted_on", frozenset())
+    learnt = fitted_on(calibrator)
     if learnt & ids:
         if not isinstance(calibrator, Calibrator):
             raise ValueError(f"cv cannot fit {type(calibrator).__name__} anew: it is no Calibrator")

@@ -6,7 +6,7 @@ import platform
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-from mono_router.records import digest
+from mono_router.records import digest, fitted_on
 from mono_router.settings import Settings
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def provenance_of(report: Report) -> dict[str, Any]:
 
 def _learnt(part: Any) -> str | None:
     """Hash of the ids that a part was fitted on; None where it was fitted on none."""
-    seen: frozenset[str] = getattr(part, "fitted_on", frozenset())
+    seen = fitted_on(part)
     return digest(sorted(seen)) if seen else None
 
 

@@ -69,10 +69,11 @@ def make_request(tool: Tool, endpoint: Endpoint, values: CallValues, *, credenti
 
 
 def _present(endpoint: Endpoint, values: CallValues, group: str) -> Iterator[tuple[str, Any]]:
-    """Names and values of a group, without optional arguments that were not given."""
+    """Names and values of a group, without optional arguments that were not given; JSON alone has a null."""
+    has_null = group == "body" and endpoint.body_type == "json"
     for name, source in endpoint.groups[group].items():
         value = values.of(source)
-        if value is not ABSENT and not (value is None and group != "body"):
+        if value is not ABSENT and (value is not None or has_null):
             yield name, value
 
 
@@ -80,8 +81,7 @@ def _pairs(tool: Tool, endpoint: Endpoint, values: CallValues, group: str) -> It
     """Names and texts of a group, a list's items one by one under its name."""
     for name, value in _present(endpoint, values, group):
         for item in value if isinstance(value, (list, tuple)) else (value,):
-            if item is not None:
-                yield name, _text(tool, name, item)
+            yield name, _text(tool, name, item)
 
 
 def _encoded(pairs: Iterable[tuple[str, str]]) -> str:
